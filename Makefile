@@ -1,0 +1,69 @@
+# Exeat. `make help` lists the targets.
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/bash
+
+B ?= build
+CC ?= gcc
+ROOMS := base net authz certs canary journal handoff proxy sandbox cmd
+VERSION := 0.1.0
+
+PACKAGES := libevent libevent_openssl openssl libjwt jansson libcares yaml-0.1 libidn2 libhs
+CHECKS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
+          -Wvla -Wformat=2 -Wundef -Wold-style-definition -Werror
+HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=3
+OPTIMISE ?= -O2 -g
+CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -DEXEAT_VERSION='"$(VERSION)"' -DLLHTTP_STRICT_MODE=1 -I. -I/usr/share/include/llhttp \
+             $(OPTIMISE) $(CHECKS) $(HARDEN) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
+LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now $(LDFLAGS)
+LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
+
+SOURCES := $(foreach r,$(ROOMS),$(wildcard $(r)/*.c))
+MAIN := cmd/main.c
+OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out $(MAIN),$(SOURCES)))
+LLHTTP := $(patsubst %,$(B)/llhttp/%.o,llhttp api http)
+UNIT := $(wildcard tests/unit/*.c)
+UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
+
+.PHONY: all help deps test-deps
+.SECONDARY:
+
+all: $(B)/exeat ## build everything
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## install what the build needs, from Debian packages
+	@tests/install build
+
+test-deps: deps ## install what the tests and the demo need
+	@tests/install tests
+
+$(B)/.deps: tests/install
+	@tests/install build
+	@mkdir -p $(@D) && touch $@
+
+$(B)/%.o: %.c Makefile | $(B)/.deps
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(B)/llhttp/%.o: /usr/share/llhttp/%.c | $(B)/.deps
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -g -fPIE -DLLHTTP_STRICT_MODE=1 -I/usr/share/include/llhttp -c $< -o $@
+
+/usr/share/llhttp/%.c: | $(B)/.deps ;
+
+$(B)/libexeat.a: $(OBJECTS) $(LLHTTP)
+	@rm -f $@
+	ar rcs $@ $^
+
+$(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
+	$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@
+
+$(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka) -o $@
+
+unit: $(UNIT_BIN) ## run the cmocka tables
+	@set -e; for t in $(UNIT_BIN); do $$t; done
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

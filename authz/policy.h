@@ -1,0 +1,70 @@
+/*
+ * Policy: services and rules compiled from configuration, and authorize(), the one decision function. Pure:
+ * no I/O, no clock, no allocation that outlives the call but what decision_clear() frees.
+ */
+#ifndef AUTHZ_POLICY_H
+#define AUTHZ_POLICY_H
+
+#include "authz/identity.h"
+#include "authz/request.h"
+#include "base/conf.h"
+
+/* services.NAME.{preset,hosts,ports,plain-ports,addresses,allow-private,ca-file,allow,deny,bind,scope,...} */
+extern const struct conf_section services_section;
+
+struct policy;
+struct service; /* borrowed from its policy */
+
+struct policy *policy_compile(const struct conf *c, struct fault *why);
+void policy_free(struct policy *p);
+uint64_t policy_generation(const struct policy *p);
+void policy_set_generation(struct policy *p, uint64_t generation);
+
+/* The service that lists (host, port), exact before suffix; NULL when none. host is canonical. */
+const struct service *policy_find(const struct policy *p, const char *host, uint16_t port);
+size_t policy_count(const struct policy *p);
+const struct service *policy_service(const struct policy *p, size_t i);
+
+const char *service_name(const struct service *s);
+size_t service_index(const struct service *s); /* its place in the policy */
+bool service_is_tls_port(const struct service *s, uint16_t port);
+bool service_is_plain_port(const struct service *s, uint16_t port);
+size_t service_host_count(const struct service *s);
+const char *service_host(const struct service *s, size_t i); /* "npm.example" or "*.npm.example" */
+/* Fixed destinations, "10.1.2.3:8443"; when there are any, no look-up is made. */
+size_t service_address_count(const struct service *s);
+const char *service_address(const struct service *s, size_t i);
+bool service_allows_private(const struct service *s);
+const char *service_ca_file(const struct service *s); /* absolute path, or NULL: system trust */
+uint64_t service_body_limit(const struct service *s); /* request bytes; 0: no body */
+bool service_allows_unscannable(const struct service *s);
+bool service_strips_credentials(const struct service *s); /* client-credentials: strip */
+/* Is this request field forwarded? (presets: an allowlist; otherwise everything but hop-by-hop and credentials) */
+bool service_forwards_field(const struct service *s, struct slice name);
+const char *service_audit(const struct service *s); /* "waived: reason", or "" */
+bool service_is_waived(const struct service *s);
+
+struct decision {
+    bool allowed;
+    enum reason reason;            /* REASON_ALLOWED or why not; exactly one */
+    const struct service *service; /* NULL when none lists the destination */
+    char rule[256];                /* the rule that decided, as written ("GET,HEAD /pkg/..."), or "" */
+    bool observed;                 /* the rules said no, and the service is in observe mode */
+    enum scheme scheme;            /* CONNECT: TLS or plain inside, by the port */
+    char detail[160];              /* what exactly, for explain and why: "port 8080 is not listed (443)" */
+};
+
+/* explain: each step as it is taken. ok says whether the step passed. */
+struct trace {
+    void (*step)(void *arg, const char *name, bool ok, const char *detail);
+    void *arg;
+};
+
+/*
+ * May identity make this request now? identity NULL: no token. A CONNECT is judged by destination, token and
+ * scope; the requests inside it each by everything. trace may be NULL.
+ */
+struct decision authorize(const struct policy *p, const struct identity *identity, const struct request *r,
+                          int64_t now_s, const struct trace *trace);
+
+#endif

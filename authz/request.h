@@ -1,0 +1,58 @@
+/*
+ * The canonical request: what authorize() judges. One spelling for every entry
+ * (plain, tunnel, transparent, DNS) and every tool. Pure.
+ */
+#ifndef AUTHZ_REQUEST_H
+#define AUTHZ_REQUEST_H
+
+#include "net/head.h"
+#include "net/name.h"
+
+enum scheme { SCHEME_HTTP, SCHEME_HTTPS };
+
+struct request {
+    bool connect;                  /* a CONNECT: host and port alone */
+    enum scheme scheme;            /* for CONNECT: by the port's list, decided in policy */
+    char host[NAME_MAX_LEN + 1];   /* canonical */
+    uint16_t port;
+    struct slice method;           /* as sent; borrowed */
+    struct slice target;           /* origin-form as it will be forwarded: path?query as written; borrowed */
+    struct slice raw_path;         /* borrowed from target */
+    struct slice query;            /* without '?', borrowed; has_query says whether there was one */
+    bool has_query;
+    struct buf path;               /* canonical path, owned */
+    const struct head *head;       /* the request's fields; borrowed; may be NULL (explain without fields) */
+};
+
+/* What the connection already fixed. */
+struct request_context {
+    bool tunnelled;        /* inside a CONNECT: host and port below are the tunnel's */
+    enum scheme scheme;    /* inside a tunnel */
+    const char *host;      /* canonical */
+    uint16_t port;
+};
+
+/*
+ * Read a head into a canonical request. Outside a tunnel only absolute-form
+ * http:// targets and CONNECT authority-form are requests to a proxy; https:// absolute-form is refused,
+ * as are origin-form and asterisk-form. Inside, origin-form ("*" for OPTIONS refused), or absolute-form that names the
+ * tunnel's own destination. Host, target and tunnel must agree: else authority_mismatch.
+ * why->reason: request_malformed, host_invalid, path_invalid, authority_mismatch, target_too_long.
+ * Clear with request_clear().
+ */
+bool request_read(struct request *r, const struct head *head, const struct request_context *context,
+                  struct fault *why);
+/* The same from a method and a URL (explain, env). url must outlive r. */
+bool request_from_url(struct request *r, struct slice method, struct slice url, struct fault *why);
+void request_clear(struct request *r);
+
+/*
+ * Canonical path (design 8): unreserved characters percent-decoded, hex digits upper case;
+ * refused: dot segments (also encoded), "%25" followed by two hex digits, encoded or
+ * literal backslash, NUL, controls, DEL, invalid UTF-8, bad escapes, a missing leading slash,
+ * fragment, space. Encoded slashes stay %2F.
+ * canonical(canonical(x)) = canonical(x).
+ */
+bool request_canonical_path(struct slice raw, struct buf *out, struct fault *why);
+
+#endif

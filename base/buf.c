@@ -1,0 +1,156 @@
+/* Owns the bytes of a struct buf; knows nothing of what they mean. */
+#include "base/buf.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/secret.h"
+
+struct slice buf_slice(const struct buf *b)
+{
+    return slice_make(b->ptr ? b->ptr + b->start : "", b->end - b->start);
+}
+
+size_t buf_len(const struct buf *b)
+{
+    return b->end - b->start;
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+    size_t len = buf_len(b), cap;
+
+    if (b->ptr && b->cap - b->end >= n)
+        return b->ptr + b->end;
+    if (b->start && b->cap - len >= n && b->start >= len) {
+        memmove(b->ptr, b->ptr + b->start, len);
+        b->start = 0;
+        b->end = len;
+        return b->ptr + b->end;
+    }
+    cap = b->cap ? b->cap : 256;
+    while (cap - len < n) {
+        if (cap > SIZE_MAX / 2)
+            abort();
+        cap *= 2;
+    }
+    char *grown = malloc(cap);
+
+    if (!grown)
+        abort();
+    if (len)
+        memcpy(grown, b->ptr + b->start, len);
+    free(b->ptr);
+    b->ptr = grown;
+    b->cap = cap;
+    b->start = 0;
+    b->end = len;
+    return b->ptr + b->end;
+}
+
+void buf_commit(struct buf *b, size_t n)
+{
+    assert(n <= b->cap - b->end);
+    b->end += n;
+}
+
+void buf_append(struct buf *b, struct slice s)
+{
+    if (s.len == 0)
+        return;
+    memcpy(buf_reserve(b, s.len), s.ptr, s.len);
+    b->end += s.len;
+}
+
+void buf_text(struct buf *b, const char *text)
+{
+    buf_append(b, slice_of(text));
+}
+
+void buf_char(struct buf *b, char c)
+{
+    *buf_reserve(b, 1) = c;
+    b->end++;
+}
+
+void buf_decimal(struct buf *b, uint64_t n)
+{
+    char digits[20];
+    size_t i = sizeof digits;
+
+    do {
+        digits[--i] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    buf_append(b, slice_make(digits + i, sizeof digits - i));
+}
+
+void buf_vprintf(struct buf *b, const char *format, va_list args)
+{
+    va_list again;
+    int n;
+
+    va_copy(again, args);
+    n = vsnprintf(NULL, 0, format, args);
+    if (n < 0)
+        abort();
+    vsnprintf(buf_reserve(b, (size_t)n + 1), (size_t)n + 1, format, again);
+    b->end += (size_t)n;
+    va_end(again);
+}
+
+void buf_printf(struct buf *b, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    buf_vprintf(b, format, args);
+    va_end(args);
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+    assert(n <= buf_len(b));
+    b->start += n;
+    if (b->start == b->end)
+        b->start = b->end = 0;
+}
+
+void buf_truncate(struct buf *b, size_t n)
+{
+    assert(n <= buf_len(b));
+    b->end = b->start + n;
+}
+
+void buf_clear(struct buf *b)
+{
+    b->start = b->end = 0;
+}
+
+void buf_free(struct buf *b)
+{
+    free(b->ptr);
+    *b = (struct buf){0};
+}
+
+void buf_wipe(struct buf *b)
+{
+    if (b->ptr)
+        secret_wipe(b->ptr, b->cap);
+    buf_free(b);
+}
+
+char *buf_take_text(struct buf *b)
+{
+    char *text;
+
+    buf_char(b, '\0');
+    if (b->start) {
+        memmove(b->ptr, b->ptr + b->start, buf_len(b));
+    }
+    text = b->ptr;
+    *b = (struct buf){0};
+    return text;
+}

@@ -1,0 +1,22 @@
+/* Time. Callers in pure code take `now` as a parameter and never call this. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Wall clock: nanoseconds and whole seconds since 1970 (UTC). */
+int64_t clock_wall_ns(void);
+int64_t clock_wall_s(void);
+/* Monotonic: nanoseconds and milliseconds since some fixed point. */
+int64_t clock_mono_ns(void);
+int64_t clock_mono_ms(void);
+
+/* RFC 3339 in UTC with nanoseconds: 2026-01-02T03:04:05.000000006Z */
+void clock_rfc3339(struct buf *out, int64_t wall_ns);
+/* Reads the same (fraction and offset optional as in RFC 3339). */
+bool clock_parse(struct slice text, int64_t *wall_ns);
+
+#endif

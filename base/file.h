@@ -1,0 +1,27 @@
+/* Whole files, small ones, in and out. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+
+/* Append the file's bytes to out; refuses more than max bytes. */
+bool file_read(const char *path, size_t max, struct buf *out, struct fault *why);
+/* The same from a descriptor (to its end); name is for the message. */
+bool file_read_fd(int fd, const char *name, size_t max, struct buf *out, struct fault *why);
+/* All of bytes to fd, short writes continued. */
+bool file_write_fd(int fd, struct slice bytes, struct fault *why);
+/*
+ * Replace path by bytes so that a reader sees the old or the new whole and a
+ * crash leaves one of them: temporary file in the same directory, fsync, rename, fsync of the directory.
+ */
+bool file_replace(const char *path, mode_t mode, struct slice bytes, struct fault *why);
+bool file_exists(const char *path);
+/* mkdir; an existing directory is fine. */
+bool file_make_directory(const char *path, mode_t mode, struct fault *why);
+/* "dir/name" (give). */
+char *file_join(const char *directory, const char *name);
+
+#endif

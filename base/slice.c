@@ -1,0 +1,201 @@
+/* Owns nothing: every function here only looks. */
+#include "base/slice.h"
+
+#include <string.h>
+#include <strings.h>
+
+struct slice slice_make(const void *ptr, size_t len)
+{
+    return (struct slice){len ? ptr : "", len};
+}
+
+struct slice slice_of(const char *text)
+{
+    return text ? slice_make(text, strlen(text)) : slice_make("", 0);
+}
+
+bool slice_equals(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool slice_equals_nocase(struct slice a, struct slice b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (lower(a.ptr[i]) != lower(b.ptr[i]))
+            return false;
+    return true;
+}
+
+bool slice_is(struct slice a, const char *text)
+{
+    return slice_equals(a, slice_of(text));
+}
+
+bool slice_is_nocase(struct slice a, const char *text)
+{
+    return slice_equals_nocase(a, slice_of(text));
+}
+
+bool slice_starts(struct slice s, struct slice prefix)
+{
+    return s.len >= prefix.len && slice_equals(slice_cut(s, 0, prefix.len), prefix);
+}
+
+bool slice_starts_nocase(struct slice s, struct slice prefix)
+{
+    return s.len >= prefix.len && slice_equals_nocase(slice_cut(s, 0, prefix.len), prefix);
+}
+
+bool slice_ends(struct slice s, struct slice suffix)
+{
+    return s.len >= suffix.len && slice_equals(slice_from(s, s.len - suffix.len), suffix);
+}
+
+ptrdiff_t slice_find(struct slice s, char c)
+{
+    const char *at = s.len ? memchr(s.ptr, c, s.len) : NULL;
+
+    return at ? at - s.ptr : -1;
+}
+
+ptrdiff_t slice_search(struct slice s, struct slice needle)
+{
+    if (needle.len == 0)
+        return 0;
+    for (size_t i = 0; i + needle.len <= s.len; i++) {
+        const char *at = memchr(s.ptr + i, needle.ptr[0], s.len - needle.len - i + 1);
+
+        if (!at)
+            return -1;
+        i = (size_t)(at - s.ptr);
+        if (memcmp(at, needle.ptr, needle.len) == 0)
+            return (ptrdiff_t)i;
+    }
+    return -1;
+}
+
+struct slice slice_cut(struct slice s, size_t from, size_t to)
+{
+    if (to > s.len)
+        to = s.len;
+    if (from > to)
+        from = to;
+    return slice_make(s.ptr + from, to - from);
+}
+
+struct slice slice_from(struct slice s, size_t from)
+{
+    return slice_cut(s, from, s.len);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+struct slice slice_trim(struct slice s)
+{
+    while (s.len && is_blank(s.ptr[0]))
+        s = slice_from(s, 1);
+    while (s.len && is_blank(s.ptr[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+bool slice_next(struct slice *s, char sep, struct slice *piece)
+{
+    ptrdiff_t at;
+
+    if (!s->ptr)
+        return false;
+    at = slice_find(*s, sep);
+    if (at < 0) {
+        *piece = *s;
+        *s = (struct slice){NULL, 0};
+    } else {
+        *piece = slice_cut(*s, 0, (size_t)at);
+        *s = slice_from(*s, (size_t)at + 1);
+    }
+    return true;
+}
+
+bool slice_decimal(struct slice s, uint64_t max, uint64_t *out)
+{
+    uint64_t n = 0;
+
+    if (s.len == 0 || s.len > 19)
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] < '0' || s.ptr[i] > '9')
+            return false;
+        n = n * 10 + (uint64_t)(s.ptr[i] - '0');
+    }
+    if (n > max)
+        return false;
+    *out = n;
+    return true;
+}
+
+int slice_compare(struct slice a, struct slice b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int order = n ? memcmp(a.ptr, b.ptr, n) : 0;
+
+    if (order)
+        return order;
+    return a.len < b.len ? -1 : a.len > b.len;
+}
+
+/* Length of the UTF-8 sequence that starts s, 0 when there is no valid one. */
+static size_t utf8_step(const unsigned char *p, size_t left)
+{
+    unsigned char low = 0x80, high = 0xBF;
+    size_t n;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xC2 && p[0] <= 0xDF)
+        n = 2;
+    else if (p[0] >= 0xE0 && p[0] <= 0xEF)
+        n = 3;
+    else if (p[0] >= 0xF0 && p[0] <= 0xF4)
+        n = 4;
+    else
+        return 0;
+    if (p[0] == 0xE0)
+        low = 0xA0;
+    else if (p[0] == 0xED)
+        high = 0x9F;
+    else if (p[0] == 0xF0)
+        low = 0x90;
+    else if (p[0] == 0xF4)
+        high = 0x8F;
+    if (left < n || p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80)
+            return 0;
+    return n;
+}
+
+bool slice_is_utf8(struct slice s)
+{
+    const unsigned char *p = (const unsigned char *)s.ptr;
+
+    for (size_t i = 0; i < s.len;) {
+        size_t n = utf8_step(p + i, s.len - i);
+
+        if (n == 0)
+            return false;
+        i += n;
+    }
+    return true;
+}

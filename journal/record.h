@@ -1,0 +1,59 @@
+/*
+ * Journal records (design 12) as typed messages. A role builds one; the scribe, and only the scribe, writes it as a
+ * line. record.def lists the kinds and fields: name in JSON and type. Hostile bytes are data here and are escaped there.
+ */
+#ifndef JOURNAL_RECORD_H
+#define JOURNAL_RECORD_H
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "base/id.h"
+#include "base/reason.h"
+
+enum record_kind {
+#define KIND(upper, name) RECORD_##upper,
+#define FIELD(upper, name, type)
+#include "journal/record.def"
+#undef KIND
+#undef FIELD
+    N_RECORD_KINDS
+};
+
+enum record_field {
+#define KIND(upper, name)
+#define FIELD(upper, name, type) FIELD_##upper,
+#include "journal/record.def"
+#undef KIND
+#undef FIELD
+    N_RECORD_FIELDS
+};
+
+enum field_type { TYPE_TEXT, TYPE_NUMBER, TYPE_BOOL, TYPE_ID, TYPE_HEX, TYPE_REASON };
+
+/* Building: appends one record to out (a batch is records one after another, each with its length in front). */
+struct record_writer {
+    struct buf *out;
+    size_t start;
+};
+
+struct record_writer record_begin(struct buf *out, enum record_kind kind);
+void record_text(struct record_writer *w, enum record_field f, struct slice text); /* cut at 4096 bytes, marked by "..." */
+void record_number(struct record_writer *w, enum record_field f, int64_t n);
+void record_bool(struct record_writer *w, enum record_field f, bool yes);
+void record_id(struct record_writer *w, enum record_field f, const struct id *id);
+void record_hex(struct record_writer *w, enum record_field f, struct slice bytes);
+void record_reason(struct record_writer *w, enum record_field f, enum reason r); /* severity goes with it */
+void record_end(struct record_writer *w);
+
+/*
+ * The next record of a batch, as the members of a JSON object, without braces and without the members that the scribe
+ * stamps. Appends to out. False at the end; *bad set when the message is not ours (unknown kind or field, wrong type,
+ * bad length): fatal to the sender.
+ */
+bool record_next(struct slice *batch, enum record_kind *kind, struct buf *out, bool *bad);
+
+const char *record_kind_name(enum record_kind k);
+const char *record_field_name(enum record_field f);
+enum field_type record_field_type(enum record_field f);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * Roles: the processes of the gateway (design 4), what each is handed, and the
+ * tables of what they may ask of each other. Anything not in a table is fatal to the asker.
+ */
+#ifndef PROXY_ROLE_H
+#define PROXY_ROLE_H
+
+#include "authz/policy.h"
+#include "base/bundle.h"
+#include "base/conf.h"
+#include "net/ipc.h"
+
+enum role { ROLE_SUPERVISOR, ROLE_WORKER, ROLE_PORTER, ROLE_KEEPER, ROLE_SCRIBE, ROLE_CLERK, N_ROLES };
+const char *role_name(enum role r);
+
+/*
+ * Messages. Payloads are written with base/pack.h in the order given.
+ */
+enum role_message {
+    /* supervisor -> any role */
+    MSG_CONFIG = 1,  /* u64 generation; fd: the role's bundle. First message a role gets */
+    MSG_PEER,        /* u8 role, u16 index; fd: a channel to that role. Comes again when that role was restarted */
+    MSG_LISTENER,    /* bytes name, u8 is_publish; fd: listening socket (workers; clerk: publish and admin) */
+    MSG_SHARED,      /* bytes name ("revocations", "counters/worker 0"); fd: shared memory */
+    MSG_DIRECTORY,   /* bytes name ("journal"); fd: directory (scribe) */
+    MSG_GO,          /* everything is there: start work */
+    MSG_STOP,        /* finish what is open, then exit 0 */
+    /* any role -> supervisor */
+    MSG_READY,       /* the role works; sent once after GO */
+    MSG_FAILED,      /* bytes text: cannot start (one line for people); the role exits */
+    MSG_ADMIN,       /* clerk: u32 id, bytes json request; answered by MSG_ADMIN_ANSWER */
+    MSG_ADMIN_ANSWER, /* supervisor -> clerk: u32 id, bytes json answer */
+
+    /* any -> scribe */
+    MSG_RECORDS = 100, /* u64 first role_seq, u32 count, then a batch of records (journal/record.h) */
+    MSG_RECORDED,      /* scribe: u64 role_seq: everything up to it is written */
+    MSG_REFUSED,       /* scribe: u64 role_seq, bytes text: nothing up to it (since the last RECORDED) is written, gateway closed */
+
+    /* worker -> porter */
+    MSG_DIAL = 200, /* u32 id, 16 bytes exchange id, bytes sandbox, bytes host (canonical), u16 port */
+    MSG_DIAL_CANCEL, /* u32 id; no answer follows */
+    MSG_DIALLED,     /* porter: u32 id, bytes address as text; fd: connected, non-blocking */
+    MSG_NOT_DIALLED, /* porter: u32 id, u16 reason, bytes detail */
+
+    /* worker -> keeper */
+    MSG_LEAF_KEY = 300, /* bytes SubjectPublicKeyInfo DER; once, first */
+    MSG_CERTIFY,        /* u32 id, bytes host */
+    MSG_CERTIFIED,      /* keeper: u32 id, i64 not_after, bytes chain (certs/ca.h) */
+    MSG_NOT_CERTIFIED,  /* keeper: u32 id, bytes detail */
+};
+
+/* What every role works with. */
+struct role_context {
+    enum role role;
+    int index;
+    struct loop *loop;
+    struct channel *control; /* to the supervisor */
+    struct bundle *files;
+    struct conf *conf;
+    struct policy *policy;   /* compiled in worker, porter, keeper; NULL in the others */
+    uint64_t generation;
+};
+
+/*
+ * A role's own part. Each is called from the loop. Failing start sends MSG_FAILED and exits.
+ * on_peer takes fd. on_resource: MSG_LISTENER, MSG_SHARED and MSG_DIRECTORY, before start; takes fd.
+ */
+struct role_ops {
+    bool (*start)(struct role_context *c, struct fault *why); /* on MSG_GO */
+    void (*on_peer)(struct role_context *c, enum role peer, int index, int fd);
+    void (*on_resource)(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd);
+    void (*on_control)(struct role_context *c, enum role_message type, struct slice payload);
+    void (*stop)(struct role_context *c); /* MSG_STOP; the role calls loop_stop when done */
+};
+
+extern const struct role_ops worker_ops, porter_ops, keeper_ops, scribe_ops, clerk_ops;
+
+/* The peer broke the table of requests: say so and end this process's trust in it (the supervisor restarts both). */
+void role_violation(struct role_context *c, enum role peer, const char *what) __attribute__((noreturn));
+
+#endif
