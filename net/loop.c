@@ -70,10 +70,14 @@ struct loop *loop_new(void)
     return l;
 }
 
+static void run_deferred(struct loop *l);
+
 void loop_free(struct loop *l)
 {
     if (!l)
         return;
+    while (l->deferred.count)
+        run_deferred(l);
     while (l->signals) {
         struct signal_watch *s = l->signals;
 

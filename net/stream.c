@@ -1,0 +1,498 @@
+/* Owns the socket, its TLS and the bytes on their way in and out. Knows nothing of HTTP. */
+#include "net/stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "net/tls.h"
+
+enum {
+    READ_SIZE = 64 * 1024, /* one look at the socket */
+    READ_TURN = 4,         /* looks in one event, so that one stream does not starve the others */
+    WRITE_DIRECT = 8 * 1024,
+};
+
+struct stream {
+    struct loop *loop;
+    struct watch *watch;
+    int fd;
+    SSL *ssl;
+    stream_on *on;
+    void *arg;
+    struct buf in, out;
+    struct slice fresh; /* input still in the shared buffer, while on() runs */
+    bool up;            /* plain, or handshake done */
+    bool ended;         /* END, CUT or FAIL was told */
+    bool broken;        /* writing failed */
+    bool ending;        /* stream_end was called */
+    bool shut;          /* close_notify and FIN are out */
+    bool was_high;      /* pending was over STREAM_HIGH: ROOM is owed */
+    bool tls_wants_write;
+    bool dead;
+    uint64_t n_in, n_out;
+    struct fault fault;
+};
+
+static char shared[READ_SIZE];
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+/* Read and write interest, from the queues alone. */
+static void update_interest(struct stream *s)
+{
+    unsigned want = 0;
+
+    if (s->dead)
+        return;
+    if (!s->ended && buf_len(&s->in) < STREAM_INPUT)
+        want |= WATCH_READ;
+    if (!s->broken && (s->tls_wants_write || (s->up && (buf_len(&s->out) || (s->ending && !s->shut)))))
+        want |= WATCH_WRITE;
+    watch_want(s->watch, want);
+}
+
+static void tell(struct stream *s, enum stream_event event)
+{
+    if (s->dead || s->ended)
+        return;
+    if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL)
+        s->ended = true;
+    s->on(s->arg, event);
+}
+
+static void on_again(void *arg);
+
+/* Come back at the end of the turn for what the descriptor will not announce. */
+static void again(struct stream *s)
+{
+    if (!s->dead)
+        loop_defer(s->loop, on_again, s);
+}
+
+/* ---- plain and TLS transport: > 0 bytes moved, 0 wait, -1 end, -2 cut, -3 failure ---- */
+
+enum { WAIT = 0, GOT_END = -1, GOT_CUT = -2, GOT_FAIL = -3 };
+
+static int from_tls_error(struct stream *s, int result)
+{
+    int error = SSL_get_error(s->ssl, result);
+
+    switch (error) {
+    case SSL_ERROR_WANT_READ:
+        return WAIT;
+    case SSL_ERROR_WANT_WRITE:
+        s->tls_wants_write = true;
+        return WAIT;
+    case SSL_ERROR_ZERO_RETURN:
+        return GOT_END;
+    case SSL_ERROR_SYSCALL:
+        ERR_clear_error();
+        return GOT_CUT;
+    default:
+        if (tls_error_is_cut()) {
+            ERR_clear_error();
+            return GOT_CUT;
+        }
+        tls_explain(s->ssl, &s->fault);
+        return GOT_FAIL;
+    }
+}
+
+static int pull(struct stream *s, char *into, size_t room)
+{
+    ssize_t got;
+
+    if (s->ssl) {
+        int n;
+
+        ERR_clear_error();
+        n = SSL_read(s->ssl, into, (int)room);
+        return n > 0 ? n : from_tls_error(s, n);
+    }
+    do
+        got = recv(s->fd, into, room, 0);
+    while (got < 0 && errno == EINTR);
+    if (got > 0) {
+        s->n_in += (uint64_t)got;
+        return (int)got;
+    }
+    if (got == 0)
+        return GOT_END;
+    return errno == EAGAIN ? WAIT : GOT_CUT;
+}
+
+static int push(struct stream *s, struct slice bytes)
+{
+    ssize_t put;
+
+    if (s->ssl) {
+        int n;
+
+        ERR_clear_error();
+        n = SSL_write(s->ssl, bytes.ptr, (int)(bytes.len < INT32_MAX ? bytes.len : INT32_MAX));
+        return n > 0 ? n : from_tls_error(s, n);
+    }
+    do
+        put = send(s->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL);
+    while (put < 0 && errno == EINTR);
+    if (put > 0) {
+        s->n_out += (uint64_t)put;
+        return (int)put;
+    }
+    return errno == EAGAIN ? WAIT : GOT_CUT;
+}
+
+/* ---- reading ---- */
+
+/* Hand over n bytes that lie in the shared buffer; what nobody consumes is kept. */
+static void deliver(struct stream *s, size_t n)
+{
+    if (buf_len(&s->in)) {
+        buf_append(&s->in, slice_make(shared, n));
+        tell(s, STREAM_DATA);
+        return;
+    }
+    s->fresh = slice_make(shared, n);
+    tell(s, STREAM_DATA);
+    if (!s->dead && s->fresh.len)
+        buf_append(&s->in, s->fresh);
+    s->fresh = (struct slice){0};
+}
+
+static void finish_reading(struct stream *s, int result)
+{
+    if (result == GOT_END)
+        tell(s, STREAM_END);
+    else if (result == GOT_CUT)
+        tell(s, STREAM_CUT);
+    else if (result == GOT_FAIL)
+        tell(s, STREAM_FAIL);
+}
+
+/* Fill the shared buffer from as many records as there are, so that one event carries them all. */
+static int gather(struct stream *s, size_t *have)
+{
+    *have = 0;
+    while (*have < sizeof shared) {
+        int got = pull(s, shared + *have, sizeof shared - *have);
+
+        if (got <= 0)
+            return got;
+        *have += (size_t)got;
+        if (!s->ssl)
+            return *have < sizeof shared ? WAIT : 1; /* level-triggered: a short read means that no more is there */
+    }
+    return 1;
+}
+
+static void read_some(struct stream *s)
+{
+    for (int i = 0; i < READ_TURN && !s->ended && !s->dead && buf_len(&s->in) < STREAM_INPUT; i++) {
+        size_t have;
+        int result = gather(s, &have);
+
+        if (have)
+            deliver(s, have);
+        if (s->dead)
+            return;
+        if (result < 0)
+            finish_reading(s, result);
+        if (result <= 0)
+            return;
+    }
+    /* Records may still lie decrypted inside OpenSSL, where no poll can see them. */
+    if (!s->dead && !s->ended && s->ssl && SSL_has_pending(s->ssl) && buf_len(&s->in) < STREAM_INPUT)
+        again(s);
+}
+
+/* ---- writing ---- */
+
+static void shut_if_done(struct stream *s)
+{
+    if (!s->ending || s->shut || buf_len(&s->out) || !s->up || s->broken)
+        return;
+    s->shut = true;
+    if (s->ssl) {
+        ERR_clear_error();
+        SSL_shutdown(s->ssl);
+        ERR_clear_error();
+    }
+    shutdown(s->fd, SHUT_WR);
+}
+
+static void write_out(struct stream *s)
+{
+    while (s->up && !s->broken && buf_len(&s->out)) {
+        int put = push(s, buf_slice(&s->out));
+
+        if (put == WAIT)
+            break;
+        if (put < 0) {
+            s->broken = true;
+            buf_free(&s->out);
+            break;
+        }
+        buf_consume(&s->out, (size_t)put);
+    }
+    if (s->out.cap && buf_len(&s->out) == 0)
+        buf_free(&s->out);
+    shut_if_done(s);
+}
+
+/* ---- events ---- */
+
+static void shake_hands(struct stream *s)
+{
+    int result;
+
+    ERR_clear_error();
+    result = SSL_do_handshake(s->ssl);
+    if (result == 1) {
+        s->up = true;
+        tell(s, STREAM_UP);
+        return;
+    }
+    result = from_tls_error(s, result);
+    if (result == GOT_END || result == GOT_CUT) {
+        fault_set(&s->fault, FAULT_IO, "the peer closed during the TLS handshake");
+        tell(s, STREAM_CUT);
+    } else if (result == GOT_FAIL) {
+        tell(s, STREAM_FAIL);
+    }
+}
+
+static void progress(struct stream *s, unsigned ready)
+{
+    s->tls_wants_write = false;
+    if (!s->up && s->ssl && !s->ended)
+        shake_hands(s);
+    if (s->dead)
+        return;
+    if (s->up && ready & WATCH_WRITE)
+        write_out(s);
+    if (s->up && ready & WATCH_READ && !s->dead && !s->ended)
+        read_some(s);
+    if (s->dead)
+        return;
+    if (s->was_high && buf_len(&s->out) < STREAM_LOW && !s->broken) {
+        s->was_high = false;
+        tell(s, STREAM_ROOM);
+    }
+    if (!s->dead && s->broken && !s->ended)
+        tell(s, STREAM_CUT);
+    update_interest(s);
+}
+
+static void on_ready(void *arg, unsigned ready)
+{
+    struct stream *s = arg;
+
+    if (s->ssl && ready & WATCH_READ)
+        tls_socket_ready(s->ssl);
+    progress(s, ready);
+}
+
+/* Something is due that the descriptor will not announce: buffered records, bytes handed to TLS, a broken pipe. */
+static void on_again(void *arg)
+{
+    struct stream *s = arg;
+
+    if (!s->dead)
+        progress(s, WATCH_READ | WATCH_WRITE);
+}
+
+struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg)
+{
+    struct stream *s = must(calloc(1, sizeof *s));
+
+    s->loop = l;
+    s->fd = fd;
+    s->on = on;
+    s->arg = arg;
+    s->up = true;
+    s->watch = watch_new(l, fd, WATCH_READ, on_ready, s);
+    return s;
+}
+
+void stream_set_handler(struct stream *s, stream_on *on, void *arg)
+{
+    s->on = on;
+    s->arg = arg;
+}
+
+void stream_start_tls(struct stream *s, SSL *ssl)
+{
+    assert(!s->ssl);
+    s->ssl = ssl;
+    s->up = false;
+    tls_attach(ssl, s->fd, stream_input(s), &s->n_in, &s->n_out);
+    stream_consume(s, stream_input(s).len);
+    again(s);
+}
+
+bool stream_is_tls(const struct stream *s)
+{
+    return s->ssl != NULL;
+}
+
+bool stream_is_up(const struct stream *s)
+{
+    return s->up;
+}
+
+SSL *stream_ssl(const struct stream *s)
+{
+    return s->ssl;
+}
+
+struct slice stream_input(const struct stream *s)
+{
+    return s->fresh.len ? s->fresh : buf_slice(&s->in);
+}
+
+void stream_consume(struct stream *s, size_t n)
+{
+    if (s->fresh.len) {
+        s->fresh = slice_from(s->fresh, n);
+        return;
+    }
+    bool was_full = buf_len(&s->in) >= STREAM_INPUT;
+
+    buf_consume(&s->in, n);
+    if (s->in.cap && buf_len(&s->in) == 0)
+        buf_free(&s->in);
+    if (was_full && buf_len(&s->in) < STREAM_INPUT) {
+        update_interest(s);
+        if (s->ssl && !s->ended)
+            again(s);
+    }
+}
+
+bool stream_is_ended(const struct stream *s)
+{
+    return s->ended;
+}
+
+struct buf *stream_out(struct stream *s)
+{
+    return &s->out;
+}
+
+bool stream_write(struct stream *s, struct slice bytes)
+{
+    if (s->broken || s->ending)
+        return false;
+    if (bytes.len >= WRITE_DIRECT && s->up && !s->dead) {
+        write_out(s);
+        while (bytes.len && !s->broken && buf_len(&s->out) == 0) {
+            int put = push(s, bytes);
+
+            if (put == WAIT)
+                break;
+            if (put < 0)
+                s->broken = true;
+            else
+                bytes = slice_from(bytes, (size_t)put);
+        }
+    }
+    if (s->broken) {
+        again(s);
+        return false;
+    }
+    buf_append(&s->out, bytes);
+    if (buf_len(&s->out) > STREAM_HIGH)
+        s->was_high = true;
+    update_interest(s);
+    return true;
+}
+
+void stream_flush(struct stream *s)
+{
+    if (s->dead || !s->up || (buf_len(&s->out) == 0 && !s->ending))
+        return;
+    write_out(s);
+    if (s->broken && !s->ended)
+        again(s);
+    if (buf_len(&s->out) > STREAM_HIGH)
+        s->was_high = true;
+    update_interest(s);
+}
+
+size_t stream_pending(const struct stream *s)
+{
+    return buf_len(&s->out);
+}
+
+void stream_end(struct stream *s)
+{
+    s->ending = true;
+    stream_flush(s);
+}
+
+static void bury(void *arg)
+{
+    struct stream *s = arg;
+
+    buf_free(&s->in);
+    buf_free(&s->out);
+    free(s);
+}
+
+void stream_close(struct stream *s, bool clean)
+{
+    if (!s || s->dead)
+        return;
+    s->dead = true;
+    watch_free(s->watch);
+    s->watch = NULL;
+    if (s->ssl) {
+        ERR_clear_error();
+        if (clean && s->up && !s->broken && !s->shut)
+            SSL_shutdown(s->ssl);
+        else if (!clean)
+            SSL_set_quiet_shutdown(s->ssl, 1);
+        if (!clean)
+            SSL_shutdown(s->ssl); /* quiet: nothing is sent, the session stays resumable */
+        ERR_clear_error();
+        SSL_free(s->ssl);
+        s->ssl = NULL;
+    }
+    if (!clean) {
+        struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+        setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    }
+    close(s->fd);
+    loop_defer(s->loop, bury, s);
+}
+
+const struct fault *stream_fault(const struct stream *s)
+{
+    return &s->fault;
+}
+
+uint64_t stream_bytes_in(const struct stream *s)
+{
+    return s->n_in;
+}
+
+uint64_t stream_bytes_out(const struct stream *s)
+{
+    return s->n_out;
+}
+
+int stream_fd(const struct stream *s)
+{
+    return s->fd;
+}

@@ -1,0 +1,77 @@
+/*
+ * A byte stream: a connected socket, with or without TLS on it. Hides socket,
+ * OpenSSL and loop; speaks in six events.
+ */
+#ifndef NET_STREAM_H
+#define NET_STREAM_H
+
+#include <openssl/ssl.h>
+
+#include "base/fault.h"
+#include "base/slice.h"
+#include "net/loop.h"
+
+struct stream;
+
+enum stream_event {
+    STREAM_UP,   /* the TLS handshake is done */
+    STREAM_DATA, /* stream_input() has grown */
+    STREAM_ROOM, /* stream_pending() has fallen under STREAM_LOW */
+    STREAM_END,  /* the peer ended properly: FIN, in TLS after close_notify; all input was delivered */
+    STREAM_CUT,  /* reset, or in TLS a FIN without close_notify: not an end */
+    STREAM_FAIL, /* the handshake failed, or TLS broke: stream_fault() says why */
+};
+
+#define STREAM_LOW (64 * 1024)    /* back-pressure: ROOM is told when pending falls under this ... */
+#define STREAM_HIGH (256 * 1024)  /* ... and writers stop when pending is over this */
+#define STREAM_INPUT (64 * 1024)  /* unread input over this stops reading from the socket */
+
+typedef void stream_on(void *arg, enum stream_event event);
+
+/*
+ * Takes fd (non-blocking, connected). on may be called from the loop only, never
+ * from inside a call to the stream. After END, CUT or FAIL no more input comes.
+ */
+struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg);
+/* Change who is told (a connection goes from pool to exchange and back). */
+void stream_set_handler(struct stream *s, stream_on *on, void *arg);
+
+/*
+ * Begin TLS on what is now plain: takes ssl, whose accept or connect state is
+ * set. Input already read and not consumed is handed to TLS. UP or FAIL follows.
+ */
+void stream_start_tls(struct stream *s, SSL *ssl);
+bool stream_is_tls(const struct stream *s);
+bool stream_is_up(const struct stream *s); /* plain, or handshake done */
+SSL *stream_ssl(const struct stream *s);   /* borrowed; NULL when plain */
+
+/* What was read and not yet consumed; borrowed until the next call on this stream or the end of the event. */
+struct slice stream_input(const struct stream *s);
+void stream_consume(struct stream *s, size_t n);
+bool stream_is_ended(const struct stream *s); /* END, CUT or FAIL has been told */
+
+/*
+ * Write. Small pieces wait for stream_flush (one system call an answer); large ones go
+ * out at once. False when the stream is broken; the event comes later.
+ */
+bool stream_write(struct stream *s, struct slice bytes);
+void stream_flush(struct stream *s);
+/* Where small pieces are collected: append straight to it, then stream_flush. */
+struct buf *stream_out(struct stream *s);
+size_t stream_pending(const struct stream *s);
+
+/* No more will be written: when all is out, close_notify and FIN. Input goes on. */
+void stream_end(struct stream *s);
+
+/*
+ * Close now: what waits is dropped; with clean set, a close_notify is tried
+ * (keeps the TLS session resumable), otherwise the peer sees a cut. Memory goes at the end of the turn.
+ */
+void stream_close(struct stream *s, bool clean);
+
+const struct fault *stream_fault(const struct stream *s);
+uint64_t stream_bytes_in(const struct stream *s);  /* off the wire */
+uint64_t stream_bytes_out(const struct stream *s); /* onto the wire */
+int stream_fd(const struct stream *s);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * TLS contexts (OpenSSL 3): one for all clients we accept, one per trust store
+ * towards services. TLS 1.2 and 1.3, ALPN http/1.1, verification always on.
+ */
+#ifndef NET_TLS_H
+#define NET_TLS_H
+
+#include <openssl/ssl.h>
+
+#include "base/buf.h"
+#include "base/fault.h"
+
+/* ---- accepting ---- */
+
+struct tls_server;
+
+struct tls_server *tls_server_new(struct fault *why);
+void tls_server_free(struct tls_server *t);
+/*
+ * A connection to be accepted for one canonical host: the ClientHello must name
+ * it (RFC 6066 3), else the handshake ends with unrecognized_name and the fault's reason is
+ * sni_mismatch. host is kept until the SSL is freed. Tickets are bound to host and binding (who asks), so
+ * that none is good elsewhere. The caller puts certificate and key on it.
+ */
+SSL *tls_server_accept(struct tls_server *t, const char *host, struct slice binding, struct fault *why);
+
+/* ---- connecting ---- */
+
+struct tls_client;
+
+/* Trust exactly the certificates in pem (at least one). */
+struct tls_client *tls_client_new(struct slice pem, struct fault *why);
+void tls_client_free(struct tls_client *t);
+/*
+ * A connection to host: SNI, name check (RFC 9525: no partial wildcards), chain check. resume (borrowed, may be
+ * NULL) is offered. on_session, when given, gets each new ticket's session and takes it.
+ */
+SSL *tls_client_connect(struct tls_client *t, const char *host, SSL_SESSION *resume,
+                        void (*on_session)(void *arg, SSL_SESSION *session), void *arg, struct fault *why);
+
+/* ---- for net/stream.c ---- */
+
+/*
+ * Put ssl on a socket (not owned). early: bytes that were already read from it. *n_in and *n_out (kept) count
+ * what passes the wire.
+ */
+void tls_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out);
+/* The loop says that the socket is readable: reads may ask the kernel again. */
+void tls_socket_ready(SSL *ssl);
+/* Is the newest error of this thread's queue an end without close_notify? */
+bool tls_error_is_cut(void);
+/* Words and reason for a failed handshake or a broken connection, from the error queue (emptied). */
+void tls_explain(SSL *ssl, struct fault *why);
+
+#endif
