@@ -33,8 +33,13 @@ enum field_type { TYPE_TEXT, TYPE_NUMBER, TYPE_BOOL, TYPE_ID, TYPE_HEX, TYPE_REA
 /* Building: appends one record to out (a batch is records one after another, each with its length in front). */
 struct record_writer {
     struct buf *out;
-    size_t start;
+    size_t start;     /* where the record begins in out */
+    size_t text_left; /* bytes of text the record may still take */
+    uint64_t seen[2]; /* fields written: one twice is our mistake */
 };
+
+#define RECORD_TEXT_MAX 4096   /* of one text */
+#define RECORD_MAX (16 * 1024) /* of a whole record; texts that no longer fit are cut to what is left */
 
 struct record_writer record_begin(struct buf *out, enum record_kind kind);
 void record_text(struct record_writer *w, enum record_field f, struct slice text); /* cut at 4096 bytes, marked by "..." */

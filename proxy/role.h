@@ -31,10 +31,17 @@ enum role_message {
     MSG_ADMIN,       /* clerk: u32 id, bytes json request; answered by MSG_ADMIN_ANSWER */
     MSG_ADMIN_ANSWER, /* supervisor -> clerk: u32 id, bytes json answer */
 
-    /* any -> scribe */
+    /*
+     * any -> scribe. The sender numbers its records; the first number on a channel is its choice, from there on each record
+     * takes the next one, refused or not: a hole or a repetition is a violation. The scribe answers once per turn, in order:
+     * RECORDED n: the records up to n are written (those refused before stay refused), and the scribe is open.
+     * REFUSED n: the records after the last answer up to n are not written and never will be, and the scribe is closed;
+     * what comes while it is closed is refused too. When it has written again (it tries every 500 ms) it says RECORDED to
+     * everybody, with the last number it has seen (0: none): that opens. Refused records are told by a record of kind lost.
+     */
     MSG_RECORDS = 100, /* u64 first role_seq, u32 count, then a batch of records (journal/record.h) */
-    MSG_RECORDED,      /* scribe: u64 role_seq: everything up to it is written */
-    MSG_REFUSED,       /* scribe: u64 role_seq, bytes text: nothing up to it (since the last RECORDED) is written, gateway closed */
+    MSG_RECORDED,      /* scribe: u64 role_seq */
+    MSG_REFUSED,       /* scribe: u64 role_seq, bytes text: why, for people */
 
     /* worker -> porter */
     MSG_DIAL = 200, /* u32 id, 16 bytes exchange id, bytes sandbox, bytes host (canonical), u16 port */
