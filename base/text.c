@@ -151,12 +151,52 @@ static void escape(struct buf *out, unsigned char c)
     }
 }
 
+/* Any byte of word that is zero gives a bit (and no other does when there is none). */
+static uint64_t zero_bytes(uint64_t word)
+{
+    return (word - 0x0101010101010101U) & ~word & 0x8080808080808080U;
+}
+
+/* ASCII that JSON takes as it is; eight bytes at a time, since nearly every text is. */
+static bool is_plain(struct slice s)
+{
+    const uint64_t ones = 0x0101010101010101U;
+
+    for (; s.len >= 8; s.ptr += 8, s.len -= 8) {
+        uint64_t word, odd;
+
+        memcpy(&word, s.ptr, 8);
+        odd = (word & ones * 0x80) | ((word - ones * 0x20) & ~word & ones * 0x80) | zero_bytes(word ^ ones * '"') |
+              zero_bytes(word ^ ones * '\\') | zero_bytes(word ^ ones * 0x7f);
+        if (odd)
+            return false;
+    }
+    for (; s.len; s.ptr++, s.len--)
+        if ((unsigned char)*s.ptr < 0x20 || (unsigned char)*s.ptr >= 0x7f || *s.ptr == '"' || *s.ptr == '\\')
+            return false;
+    return true;
+}
+
+static void quote_plain(struct buf *out, struct slice s)
+{
+    char *at = buf_reserve(out, s.len + 2);
+
+    at[0] = '"';
+    memcpy(at + 1, s.ptr, s.len);
+    at[s.len + 1] = '"';
+    buf_commit(out, s.len + 2);
+}
+
 void text_json(struct buf *out, struct slice bytes)
 {
     const unsigned char *p = (const unsigned char *)bytes.ptr;
     bool ascii = true;
     size_t plain = 0;
 
+    if (is_plain(bytes)) {
+        quote_plain(out, bytes);
+        return;
+    }
     for (size_t i = 0; i < bytes.len && ascii; i++)
         ascii = p[i] < 0x80;
     bool pass_high = ascii || slice_is_utf8(bytes);

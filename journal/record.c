@@ -1,0 +1,360 @@
+/*
+ * Owns the packed form of a record and its JSON members. Packed: u32 length of what follows, u16 kind, then fields: u8
+ * field, then text and hex: u16 length and bytes; number: u64; bool: u8; id: 16 bytes; reason: u16. Little-endian.
+ */
+#include "journal/record.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/pack.h"
+#include "base/text.h"
+
+enum { HEX_MAX = 64, TEXT_TOTAL = 12 * 1024, LENGTH_SIZE = 4, KEY_MAX = 40 };
+
+static const char *const kind_names[N_RECORD_KINDS] = {
+#define KIND(upper, name) name,
+#define FIELD(upper, name, type)
+#include "journal/record.def"
+#undef KIND
+#undef FIELD
+};
+
+static const struct {
+    const char *name;
+    enum field_type type;
+} fields[N_RECORD_FIELDS] = {
+#define KIND(upper, name)
+#define FIELD(upper, name, type) {name, TYPE_##type},
+#include "journal/record.def"
+#undef KIND
+#undef FIELD
+};
+
+_Static_assert(N_RECORD_FIELDS <= 128, "struct record_writer has 128 bits of seen");
+
+const char *record_kind_name(enum record_kind k)
+{
+    assert(k < N_RECORD_KINDS);
+    return kind_names[k];
+}
+
+const char *record_field_name(enum record_field f)
+{
+    assert(f < N_RECORD_FIELDS);
+    return fields[f].name;
+}
+
+enum field_type record_field_type(enum record_field f)
+{
+    assert(f < N_RECORD_FIELDS);
+    return fields[f].type;
+}
+
+/* ---- building ---- */
+
+struct record_writer record_begin(struct buf *out, enum record_kind kind)
+{
+    struct record_writer w = {.out = out, .start = buf_len(out), .text_left = TEXT_TOTAL};
+
+    assert(kind < N_RECORD_KINDS);
+    pack_u32(out, 0);
+    pack_u16(out, (uint16_t)kind);
+    return w;
+}
+
+static void begin_field(struct record_writer *w, enum record_field f, enum field_type type)
+{
+    uint64_t bit = 1ULL << (f % 64);
+
+    assert(f < N_RECORD_FIELDS && fields[f].type == type);
+    assert(!(w->seen[f / 64] & bit));
+    w->seen[f / 64] |= bit;
+    pack_u8(w->out, (uint8_t)f);
+}
+
+/* The longest front of text of at most max bytes that cuts no UTF-8 sequence (when it is UTF-8). */
+static struct slice cut_text(struct slice text, size_t max)
+{
+    struct slice front = slice_cut(text, 0, max);
+
+    for (size_t back = 0; back < 4 && back < front.len; back++) {
+        struct slice shorter = slice_cut(front, 0, front.len - back);
+
+        if (slice_is_utf8(shorter))
+            return shorter;
+    }
+    return front;
+}
+
+void record_text(struct record_writer *w, enum record_field f, struct slice text)
+{
+    static const struct slice mark = {"...", 3};
+    size_t max = w->text_left < RECORD_TEXT_MAX ? w->text_left : RECORD_TEXT_MAX;
+    bool whole = text.len <= max;
+    struct slice front = whole ? text : cut_text(text, max > mark.len ? max - mark.len : 0);
+
+    begin_field(w, f, TYPE_TEXT);
+    pack_u16(w->out, (uint16_t)(front.len + (whole ? 0 : mark.len)));
+    buf_append(w->out, front);
+    if (!whole)
+        buf_append(w->out, mark);
+    w->text_left -= front.len;
+}
+
+void record_number(struct record_writer *w, enum record_field f, int64_t n)
+{
+    begin_field(w, f, TYPE_NUMBER);
+    pack_u64(w->out, (uint64_t)n);
+}
+
+void record_bool(struct record_writer *w, enum record_field f, bool yes)
+{
+    begin_field(w, f, TYPE_BOOL);
+    pack_u8(w->out, yes);
+}
+
+void record_id(struct record_writer *w, enum record_field f, const struct id *id)
+{
+    begin_field(w, f, TYPE_ID);
+    buf_append(w->out, slice_make(id->bytes, sizeof id->bytes));
+}
+
+void record_hex(struct record_writer *w, enum record_field f, struct slice bytes)
+{
+    assert(bytes.len <= HEX_MAX);
+    begin_field(w, f, TYPE_HEX);
+    pack_u16(w->out, (uint16_t)bytes.len);
+    buf_append(w->out, bytes);
+}
+
+void record_reason(struct record_writer *w, enum record_field f, enum reason r)
+{
+    assert(r < N_REASONS);
+    begin_field(w, f, TYPE_REASON);
+    pack_u16(w->out, (uint16_t)r);
+}
+
+void record_end(struct record_writer *w)
+{
+    size_t len = buf_len(w->out) - w->start - LENGTH_SIZE;
+    char *at = w->out->ptr + w->out->start + w->start;
+
+    assert(len <= RECORD_MAX);
+    for (int i = 0; i < LENGTH_SIZE; i++)
+        at[i] = (char)(len >> (8 * i) & 0xff);
+}
+
+/* ---- reading ---- */
+
+/* The fields of one record, by number, so that they come out in the order of record.def and groups stay together. */
+struct parsed {
+    uint64_t seen[2];
+    struct slice values[N_RECORD_FIELDS];
+};
+
+static size_t value_size(struct unpack *u, enum field_type type)
+{
+    switch (type) {
+    case TYPE_NUMBER:
+        return 8;
+    case TYPE_BOOL:
+        return 1;
+    case TYPE_ID:
+        return sizeof(struct id);
+    case TYPE_REASON:
+        return 2;
+    case TYPE_TEXT:
+    case TYPE_HEX:
+        break;
+    }
+    size_t len = unpack_u16(u);
+
+    if (len > (type == TYPE_HEX ? HEX_MAX : RECORD_TEXT_MAX))
+        u->bad = true;
+    return len;
+}
+
+static unsigned small(struct slice value)
+{
+    return (unsigned)(unsigned char)value.ptr[0] | (value.len > 1 ? (unsigned)(unsigned char)value.ptr[1] << 8 : 0);
+}
+
+static bool value_is_valid(enum field_type type, struct slice value)
+{
+    if (type == TYPE_BOOL)
+        return small(value) <= 1;
+    if (type == TYPE_REASON)
+        return small(value) < N_REASONS;
+    return true;
+}
+
+static bool parse_fields(struct unpack *u, struct parsed *p)
+{
+    p->seen[0] = p->seen[1] = 0;
+    while (!u->bad && u->left.len) {
+        unsigned f = unpack_u8(u);
+        size_t len;
+
+        if (f >= N_RECORD_FIELDS || p->seen[f / 64] >> (f % 64) & 1)
+            return false;
+        len = value_size(u, fields[f].type);
+        if (u->bad || u->left.len < len)
+            return false;
+        p->values[f] = slice_cut(u->left, 0, len);
+        u->left = slice_from(u->left, len);
+        p->seen[f / 64] |= 1ULL << (f % 64);
+        if (!value_is_valid(fields[f].type, p->values[f]))
+            return false;
+    }
+    return unpack_done(u);
+}
+
+/* How each field's name is written: "key": alone, or in its group {"key": */
+struct label {
+    char key[KEY_MAX];
+    size_t key_len;
+    size_t group_len; /* of the name's front before the dot; 0: no group */
+};
+
+static struct label labels[N_RECORD_FIELDS];
+
+static void make_labels(void)
+{
+    for (size_t f = 0; f < N_RECORD_FIELDS; f++) {
+        struct slice name = slice_of(fields[f].name);
+        ptrdiff_t dot = slice_find(name, '.');
+        struct slice key = slice_from(name, (size_t)(dot + 1));
+        struct label *l = &labels[f];
+
+        assert(key.len + 3 <= KEY_MAX);
+        l->group_len = dot < 0 ? 0 : (size_t)dot;
+        l->key[0] = '"';
+        memcpy(l->key + 1, key.ptr, key.len);
+        memcpy(l->key + 1 + key.len, "\":", 2);
+        l->key_len = key.len + 3;
+    }
+}
+
+static void render_number(struct buf *out, struct slice value)
+{
+    struct unpack u = unpack_start(value);
+    int64_t n = (int64_t)unpack_u64(&u);
+
+    if (n < 0)
+        buf_char(out, '-');
+    buf_decimal(out, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+}
+
+static void render_quoted(struct buf *out, const char *plain)
+{
+    buf_char(out, '"');
+    buf_text(out, plain);
+    buf_char(out, '"');
+}
+
+static void render_bytes(struct buf *out, enum field_type type, struct slice value)
+{
+    struct id id;
+
+    buf_char(out, '"');
+    if (type == TYPE_ID) {
+        memcpy(id.bytes, value.ptr, sizeof id.bytes);
+        id_text(out, &id);
+    } else {
+        text_hex(out, value);
+    }
+    buf_char(out, '"');
+}
+
+static void render_value(struct buf *out, enum field_type type, struct slice value)
+{
+    switch (type) {
+    case TYPE_TEXT:
+        text_json(out, value);
+        break;
+    case TYPE_NUMBER:
+        render_number(out, value);
+        break;
+    case TYPE_BOOL:
+        buf_text(out, small(value) ? "true" : "false");
+        break;
+    case TYPE_ID:
+    case TYPE_HEX:
+        render_bytes(out, type, value);
+        break;
+    case TYPE_REASON:
+        render_quoted(out, reason_code((enum reason)small(value)));
+        buf_text(out, ",\"severity\":");
+        render_quoted(out, severity_name(reason_get((enum reason)small(value))->severity));
+        break;
+    }
+}
+
+static bool same_group(unsigned a, unsigned b)
+{
+    size_t len = labels[a].group_len;
+
+    return len == labels[b].group_len && memcmp(fields[a].name, fields[b].name, len) == 0;
+}
+
+/* Comma, and where the group changes its braces. before: the field written last, N_RECORD_FIELDS when f is the first. */
+static void render_label(struct buf *out, unsigned before, unsigned f)
+{
+    bool first = before == N_RECORD_FIELDS;
+    bool stays = !first && same_group(before, f);
+
+    if (!first && !stays && labels[before].group_len)
+        buf_char(out, '}');
+    if (!first)
+        buf_char(out, ',');
+    if (!stays && labels[f].group_len) {
+        buf_char(out, '"');
+        buf_append(out, slice_make(fields[f].name, labels[f].group_len));
+        buf_text(out, "\":{");
+    }
+    buf_append(out, slice_make(labels[f].key, labels[f].key_len));
+}
+
+static void render(struct buf *out, const struct parsed *p)
+{
+    unsigned before = N_RECORD_FIELDS;
+
+    if (!labels[0].key_len)
+        make_labels();
+    for (unsigned word = 0; word < 2; word++)
+        for (uint64_t left = p->seen[word]; left; left &= left - 1) {
+            unsigned f = word * 64 + (unsigned)__builtin_ctzll(left);
+
+            render_label(out, before, f);
+            render_value(out, fields[f].type, p->values[f]);
+            before = f;
+        }
+    if (before != N_RECORD_FIELDS && labels[before].group_len)
+        buf_char(out, '}');
+}
+
+bool record_next(struct slice *batch, enum record_kind *kind, struct buf *out, bool *bad)
+{
+    struct unpack u = unpack_start(*batch);
+    struct parsed p;
+    size_t start = buf_len(out);
+    unsigned k;
+
+    *bad = false;
+    if (!batch->len)
+        return false;
+    struct unpack record = unpack_start(unpack_bytes(&u));
+
+    k = unpack_u16(&record);
+    if (u.bad || batch->len - u.left.len > RECORD_MAX + LENGTH_SIZE || k >= N_RECORD_KINDS ||
+        !parse_fields(&record, &p)) {
+        *bad = true;
+        return false;
+    }
+    render(out, &p);
+    record_redact(out, start);
+    *kind = (enum record_kind)k;
+    *batch = u.left;
+    return true;
+}
