@@ -12,7 +12,7 @@ CHECKS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpoin
           -Wvla -Wformat=2 -Wundef -Wold-style-definition -Werror
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=3
 OPTIMISE ?= -O2 -g
-CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -DEXEAT_VERSION='"$(VERSION)"' -DLLHTTP_STRICT_MODE=1 -I. -I/usr/share/include/llhttp \
+CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -DEXEAT_VERSION='"$(VERSION)"' -DLLHTTP_STRICT_MODE=1 -I. -I$(B) -I/usr/share/include/llhttp \
              $(OPTIMISE) $(CHECKS) $(HARDEN) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
 LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now $(LDFLAGS)
 LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
@@ -24,7 +24,7 @@ LLHTTP := $(patsubst %,$(B)/llhttp/%.o,llhttp api http)
 UNIT := $(wildcard tests/unit/*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
 
-.PHONY: all help deps test-deps
+.PHONY: all help deps test-deps man force
 .SECONDARY:
 
 all: $(B)/exeat ## build everything
@@ -46,6 +46,14 @@ $(B)/%.o: %.c Makefile | $(B)/.deps
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
+# The table of commands: every `const struct command command_NAME` in cmd/, by name.
+$(B)/cmd/commands.def: force
+	@mkdir -p $(@D)
+	@sed -n 's/^const struct command \(command_[a-z_]*\) .*/COMMAND(\1)/p' cmd/*.c | LC_ALL=C sort >$@.new
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(B)/cmd/command.o: $(B)/cmd/commands.def
+
 $(B)/llhttp/%.o: /usr/share/llhttp/%.c | $(B)/.deps
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g -fPIE -DLLHTTP_STRICT_MODE=1 -I/usr/share/include/llhttp -c $< -o $@
@@ -62,6 +70,9 @@ $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
 $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka) -o $@
+
+man: $(B)/exeat ## write the manual pages into build/man
+	@$(B)/exeat man $(B)/man
 
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@set -e; for t in $(UNIT_BIN); do $$t; done
