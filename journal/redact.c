@@ -37,26 +37,42 @@ static size_t token_length(struct slice s)
     return dots >= 2 && at >= TOKEN_MIN ? at : 0;
 }
 
+/* The next "ey" at or after from, or -1. By its second letter: memchr is far quicker than memmem, and e is everywhere. */
+static ptrdiff_t next_ey(struct slice s, size_t from)
+{
+    while (++from < s.len) {
+        const char *y = memchr(s.ptr + from, 'y', s.len - from);
+
+        if (!y)
+            return -1;
+        if (y[-1] == 'e')
+            return y - 1 - s.ptr;
+        from = (size_t)(y - s.ptr);
+    }
+    return -1;
+}
+
 size_t record_redact(struct buf *out, size_t from)
 {
     static const struct slice mark = {"[token removed]", 15};
     size_t removed = 0;
 
     for (;;) {
-        struct slice rest = slice_from(buf_slice(out), from);
-        char *at = rest.len ? memmem(rest.ptr, rest.len, "ey", 2) : NULL;
+        struct slice all = buf_slice(out);
+        ptrdiff_t at = next_ey(all, from);
         size_t len;
 
-        if (!at)
+        if (at < 0)
             return removed;
-        rest = slice_from(rest, (size_t)(at - rest.ptr));
-        len = token_length(rest);
-        from = (size_t)(at - buf_slice(out).ptr) + (len ? mark.len : 2);
+        len = token_length(slice_from(all, (size_t)at));
+        from = (size_t)at + (len ? mark.len : 2);
         if (!len)
             continue;
-        memcpy(at, mark.ptr, mark.len);
-        memmove(at + mark.len, at + len, rest.len - len);
-        buf_truncate(out, buf_len(out) - len + mark.len);
+        char *token = (char *)all.ptr + at;
+
+        memcpy(token, mark.ptr, mark.len);
+        memmove(token + mark.len, token + len, all.len - (size_t)at - len);
+        buf_truncate(out, all.len - len + mark.len);
         removed++;
     }
 }
