@@ -22,7 +22,7 @@ struct record_wait {
     void (*on_recorded)(void *arg, bool ok);
     void *arg;
     /* the recorder's own */
-    struct record_wait *next, **link;
+    struct record_wait *next, *prev;
     uint64_t role_seq;
 };
 
@@ -38,6 +38,8 @@ void recorder_free(struct recorder *r);
 void recorder_attach(struct recorder *r, int fd);
 /* False while there is no scribe or it refuses: no record, no egress. */
 bool recorder_is_open(const struct recorder *r);
+/* Nothing is left to send and every answer is here: before a role exits. */
+bool recorder_is_settled(const struct recorder *r);
 /* Records acknowledged so far, for the counters. */
 uint64_t recorder_written(const struct recorder *r);
 
@@ -60,7 +62,7 @@ void recorder_end(struct recorder *r, struct record_writer *w, struct record_wai
 void recorder_cancel(struct recorder *r, struct record_wait *wait);
 static inline bool record_is_waiting(const struct record_wait *wait)
 {
-    return wait->link != NULL;
+    return wait->prev != NULL;
 }
 
 #endif
