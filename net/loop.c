@@ -121,6 +121,7 @@ void loop_run(struct loop *l)
             l->each_turn.list[i].run(l->each_turn.list[i].arg);
         l->fresh = false;
     }
+    l->stopped = false;
 }
 
 void loop_stop(struct loop *l)

@@ -14,7 +14,7 @@ struct timer;
 
 struct loop *loop_new(void);
 void loop_free(struct loop *l);
-/* Runs until loop_stop; a turn is: wait, call what is ready, then all that was put off. */
+/* Runs until loop_stop; a turn is: wait, call what is ready, then all that was put off. May be run again. */
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l);
 
