@@ -17,15 +17,17 @@ struct addr {
     unsigned char ip[16]; /* the first 4 for AF_INET */
 };
 
-/* "127.0.0.1:80", "[::1]:80"; strict dotted quad, no octal, no short forms. */
+/* "127.0.0.1:80", "[::1]:80"; strict dotted quad, no octal, no short forms, no zones. Port 0 is read as such. */
 bool addr_parse(struct slice text, struct addr *out);
 /* An address without port; the same strictness. */
 bool addr_parse_ip(struct slice text, struct addr *out);
+/* RFC 5952; "unix" for AF_UNIX. */
 void addr_text(struct buf *out, const struct addr *a);    /* with port */
 void addr_ip_text(struct buf *out, const struct addr *a); /* without */
 bool addr_equals(const struct addr *a, const struct addr *b);
 bool addr_ip_equals(const struct addr *a, const struct addr *b);
 void addr_from_sockaddr(struct addr *out, const struct sockaddr *sa);
+/* Its length; 0 when the family has none. */
 socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out);
 
 enum addr_class {
@@ -38,8 +40,9 @@ enum addr_class {
 };
 
 /*
- * The class of an address. Embedded IPv4 (v4-mapped, v4-compatible, NAT64
- * 64:ff9b::/96 and 64:ff9b:1::/48, 6to4, Teredo) is decoded and judged too; the worse of the two counts.
+ * The class of an address. v4-mapped and NAT64 (64:ff9b::/96) addresses are decoded: they are what the IPv4
+ * address in them is. Other forms that embed one (v4-compatible, 64:ff9b:1::/48, 6to4, Teredo) are special-purpose
+ * whatever is inside. So is IPv6 space that is not allocated, and any other family.
  */
 enum addr_class addr_classify(const struct addr *a);
 const char *addr_class_name(enum addr_class c);
