@@ -1,6 +1,6 @@
 /*
- * Configuration: YAML by libyaml's document API, checked against tables of keys
- * that each room registers. Every scalar is text; the tables say what it means,
+ * Configuration: YAML by libyaml, checked against tables of keys that each room
+ * registers. Every scalar is text of one line; the tables say what it means,
  * so YAML's own typing never applies. Refused: anchors, aliases, tags, merge
  * keys, duplicate keys, unknown keys, a second document, a missing required key.
  * Errors read "proxy.conf:12:8: expected a time such as 15m, found \"soon\"".
@@ -34,7 +34,7 @@ enum conf_type {
 struct conf_key {
     const char *name; /* "max-lifetime"; "tls.cert" for a key of a nested map */
     enum conf_type type;
-    const char *fallback; /* the default as it would be written; "" is an empty text or list; NULL: absent */
+    const char *fallback; /* the default as it would be written ("[a, b]"); "" is an empty text or list; NULL: absent */
     const char *choices;  /* CONF_CHOICE */
     const char *help;     /* one line, for print, schema and docs */
     unsigned flags;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/guess.h"
 #include "base/say.h"
 #include "cmd/help.h"
 
@@ -133,11 +134,11 @@ static const struct command *find(const struct command *const *table, const char
 /* A word that names no command: say so, with the nearest that would. */
 static int unknown(const struct invocation *inv, const struct command *const *table, const char *word)
 {
-    struct option_guess g = {.word = word};
+    struct guess g = {.word = word};
 
     for (const struct command *const *t = table; *t; t++)
         if ((*t)->topic != TOPIC_HIDDEN)
-            option_guess(&g, (*t)->name);
+            guess_try(&g, (*t)->name);
     if (g.best)
         return command_misuse(inv, "no command \"%s\"; did you mean \"%s\"?", word, g.best);
     return command_misuse(inv, "no command \"%s\"", word);

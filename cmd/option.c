@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/conf.h"
+#include "base/guess.h"
 #include "base/slice.h"
 #include "base/text.h"
 
@@ -60,50 +61,6 @@ void option_free(struct option_set *s)
     free(s->given);
     free(s->args);
     free(s);
-}
-
-static size_t min3(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-
-    return least < c ? least : c;
-}
-
-/* Levenshtein's distance; words of 40 bytes or more are nobody's typing error. */
-static size_t distance(const char *a, const char *b)
-{
-    enum { LONGEST = 40 };
-    size_t row[LONGEST + 1], n_a = strlen(a), n_b = strlen(b);
-
-    if (n_a >= LONGEST || n_b >= LONGEST)
-        return LONGEST;
-    for (size_t j = 0; j <= n_b; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n_a; i++) {
-        size_t corner = row[0];
-
-        row[0] = i;
-        for (size_t j = 1; j <= n_b; j++) {
-            size_t above = row[j];
-
-            row[j] = min3(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
-            corner = above;
-        }
-    }
-    return row[n_b];
-}
-
-void option_guess(struct option_guess *g, const char *candidate)
-{
-    size_t d = distance(g->word, candidate), len = strlen(g->word);
-    size_t near = len < 4 ? 1 : 2;
-
-    if (len >= 2 && strncmp(g->word, candidate, len) == 0)
-        d = 1; /* the beginning of it */
-    if (d <= near && (!g->best || d < g->distance)) {
-        g->best = candidate;
-        g->distance = d;
-    }
 }
 
 static const struct option_spec *find_long(const struct option_spec *table, struct slice name)
@@ -203,12 +160,12 @@ static bool unknown_long(struct slice name, const struct option_spec *own, const
                          struct fault *why)
 {
     char *word = text_copy(name);
-    struct option_guess g = {.word = word};
+    struct guess g = {.word = word};
 
     for (const struct option_spec *t = own; t && t->name; t++)
-        option_guess(&g, t->name);
+        guess_try(&g, t->name);
     for (const struct option_spec *t = global; t && t->name; t++)
-        option_guess(&g, t->name);
+        guess_try(&g, t->name);
     if (g.best)
         fault_set(why, FAULT_USAGE, "no option --%s; did you mean --%s?", word, g.best);
     else

@@ -56,12 +56,4 @@ int64_t option_number(const struct option_set *s, const char *name, int64_t fall
 size_t option_count(const struct option_set *s, const char *name);
 const char *option_text_at(const struct option_set *s, const char *name, size_t i);
 
-/* The candidate nearest to word, when near enough to be meant; call for each candidate, start with best = NULL. */
-struct option_guess {
-    const char *word;
-    const char *best;
-    size_t distance;
-};
-void option_guess(struct option_guess *g, const char *candidate);
-
 #endif
