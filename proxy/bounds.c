@@ -1,0 +1,135 @@
+/* Owns the list of the gateway's own sockets. */
+#include "proxy/bounds.h"
+
+#include <ifaddrs.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bounds {
+    struct addr *own;
+    size_t count, cap;
+    uint16_t *wild; /* ports of listeners on the unspecified address */
+    size_t n_wild;
+};
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+struct bounds *bounds_new(void)
+{
+    return must(calloc(1, sizeof(struct bounds)));
+}
+
+void bounds_free(struct bounds *b)
+{
+    if (!b)
+        return;
+    free(b->own);
+    free(b->wild);
+    free(b);
+}
+
+/* An IPv4 address in IPv6 clothes (v4-mapped, RFC 4291 2.5.5.2; NAT64, RFC 6052 2.1) as what it reaches. */
+static struct addr plain(const struct addr *a)
+{
+    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff}, nat64[12] = {0, 0x64, 0xff, 0x9b};
+    struct addr v4 = {.family = AF_INET, .port = a->port};
+
+    if (a->family != AF_INET6 || (memcmp(a->ip, mapped, 12) != 0 && memcmp(a->ip, nat64, 12) != 0))
+        return *a;
+    memcpy(v4.ip, a->ip + 12, 4);
+    return v4;
+}
+
+static bool is_unspecified(const struct addr *a)
+{
+    static const unsigned char zero[16];
+
+    return memcmp(a->ip, zero, a->family == AF_INET ? 4 : 16) == 0;
+}
+
+static void add_own(struct bounds *b, const struct addr *a, uint16_t port)
+{
+    if (b->count == b->cap) {
+        b->cap = b->cap ? 2 * b->cap : 16;
+        b->own = must(realloc(b->own, b->cap * sizeof *b->own));
+    }
+    b->own[b->count] = plain(a);
+    b->own[b->count++].port = port;
+}
+
+void bounds_add_listener(struct bounds *b, const struct addr *listener, const struct addr *interfaces, size_t n)
+{
+    if (listener->family != AF_INET && listener->family != AF_INET6)
+        return;
+    if (!is_unspecified(listener)) {
+        add_own(b, listener, listener->port);
+        return;
+    }
+    b->wild = must(realloc(b->wild, (b->n_wild + 1) * sizeof *b->wild));
+    b->wild[b->n_wild++] = listener->port;
+    for (size_t i = 0; i < n; i++)
+        add_own(b, &interfaces[i], listener->port);
+}
+
+struct addr *bounds_interfaces(size_t *n)
+{
+    struct ifaddrs *all = NULL;
+    struct addr *out = NULL;
+
+    *n = 0;
+    if (getifaddrs(&all) < 0)
+        return NULL;
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        struct addr a = {0};
+
+        if (i->ifa_addr)
+            addr_from_sockaddr(&a, i->ifa_addr);
+        if (a.family != AF_INET && a.family != AF_INET6)
+            continue;
+        out = must(realloc(out, (*n + 1) * sizeof *out));
+        out[(*n)++] = a;
+    }
+    freeifaddrs(all);
+    return out;
+}
+
+static bool is_own(const struct bounds *b, const struct addr *a)
+{
+    struct addr real = plain(a);
+
+    for (size_t i = 0; i < b->count; i++)
+        if (addr_equals(&b->own[i], &real))
+            return true;
+    for (size_t i = 0; i < b->n_wild; i++)
+        if (b->wild[i] == a->port && addr_classify(a) == ADDR_LOOPBACK)
+            return true;
+    return false;
+}
+
+const char *bounds_refuse(const struct bounds *b, const struct addr *a, enum bounds_source source)
+{
+    if (a->family != AF_INET && a->family != AF_INET6)
+        return "special";
+    if (is_own(b, a))
+        return "own listener";
+    switch (addr_classify(a)) {
+    case ADDR_GLOBAL:
+        return NULL;
+    case ADDR_PRIVATE:
+        return source == BOUNDS_RESOLVED ? "private" : NULL;
+    case ADDR_LOOPBACK:
+        return source == BOUNDS_FIXED ? NULL : "loopback";
+    case ADDR_LINKLOCAL:
+        return source == BOUNDS_FIXED ? NULL : "link-local";
+    case ADDR_METADATA:
+        return "metadata";
+    case ADDR_SPECIAL:
+        break;
+    }
+    return "special";
+}

@@ -1,0 +1,323 @@
+/* Owns one errand: look-up, dial, wait for the record, one of them at a time. Knows nothing of messages and workers. */
+#include "proxy/errand.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+enum { SET_MAX = DIAL_MAX, SANDBOX_MAX = 1024 };
+
+enum errand_state {
+    ERRAND_BEGIN,   /* nothing: the first turn of the loop */
+    ERRAND_RESOLVE, /* the name server */
+    ERRAND_DIAL,    /* a service that accepts */
+    ERRAND_RECORD,  /* the scribe; then the descriptor is given */
+    ERRAND_ENDED,
+};
+
+struct errand {
+    const struct errand_office *office;
+    enum errand_state state;
+    errand_done *done; /* NULL: cancelled */
+    void *arg;
+
+    struct id exchange;
+    char *sandbox, *host;
+    uint16_t port;
+    char *service; /* its name; NULL: none lists the destination */
+    bool fixed, allow_private;
+    int64_t begun_ns;
+
+    struct addr set[SET_MAX]; /* checked, and nothing else is dialled */
+    size_t n_set;
+    struct buf found, left_out; /* for the record: all addresses; those not allowed, and why */
+
+    struct resolve *resolve;
+    struct dial *dial;
+    struct record_wait wait;
+    int fd;
+    struct addr address;
+};
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+static void errand_free(struct errand *e)
+{
+    if (e->fd >= 0)
+        close(e->fd);
+    buf_free(&e->found);
+    buf_free(&e->left_out);
+    free(e->sandbox);
+    free(e->host);
+    free(e->service);
+    free(e);
+}
+
+/* The errand is over: its memory goes first, so that done() may do anything. */
+static void tell(struct errand *e, const struct fault *why)
+{
+    errand_done *done = e->done;
+    struct addr address = e->address;
+    void *arg = e->arg;
+    int fd = -1;
+
+    if (!why) {
+        fd = e->fd;
+        e->fd = -1;
+    }
+    e->state = ERRAND_ENDED;
+    errand_free(e);
+    if (done)
+        done(arg, fd, fd >= 0 ? &address : NULL, why);
+    else if (fd >= 0)
+        close(fd);
+}
+
+/* ---- what the journal gets ---- */
+
+static struct record_writer begin_record(struct errand *e, enum record_kind kind)
+{
+    struct record_writer w = recorder_begin(e->office->recorder, kind);
+
+    record_id(&w, FIELD_ID, &e->exchange);
+    record_text(&w, FIELD_SANDBOX, slice_of(e->sandbox));
+    if (e->service)
+        record_text(&w, FIELD_SERVICE, slice_of(e->service));
+    record_text(&w, FIELD_HOST, slice_of(e->host));
+    record_number(&w, FIELD_PORT, e->port);
+    if (buf_len(&e->found))
+        record_text(&w, FIELD_ADDRESSES, buf_slice(&e->found));
+    return w;
+}
+
+/* wait NULL: the errand ends here, and the record goes its own way. */
+static void record_dial(struct errand *e, const char *outcome, enum reason reason, const char *detail,
+                        struct record_wait *wait)
+{
+    struct record_writer w = begin_record(e, RECORD_DIAL);
+
+    if (e->address.family) {
+        struct buf text = {0};
+
+        addr_text(&text, &e->address);
+        record_text(&w, FIELD_ADDRESS, buf_slice(&text));
+        buf_free(&text);
+    }
+    record_text(&w, FIELD_OUTCOME, slice_of(outcome));
+    record_reason(&w, FIELD_REASON, reason);
+    if (*detail)
+        record_text(&w, FIELD_DETAIL, slice_of(detail));
+    record_number(&w, FIELD_DURATION_US, (clock_mono_ns() - e->begun_ns) / 1000);
+    recorder_end(e->office->recorder, &w, wait);
+}
+
+/* Some addresses were left out and others remain: the exchange goes on, and somebody should look. */
+static void record_left_out(struct errand *e)
+{
+    struct record_writer w = begin_record(e, RECORD_FINDING);
+
+    record_reason(&w, FIELD_REASON, REASON_ADDRESS_DENIED);
+    record_text(&w, FIELD_DETAIL, buf_slice(&e->left_out));
+    recorder_end(e->office->recorder, &w, NULL);
+}
+
+/* ---- how it ends ---- */
+
+static void refuse(struct errand *e, enum reason recorded, const struct fault *why)
+{
+    record_dial(e, "refused", recorded, why->text, NULL);
+    tell(e, why);
+}
+
+static void fail(struct errand *e, const struct fault *why)
+{
+    record_dial(e, "failed", why->reason, why->text, NULL);
+    tell(e, why);
+}
+
+static void on_recorded(void *arg, bool ok)
+{
+    struct errand *e = arg;
+    struct fault why = {0};
+
+    if (!ok)
+        fault_reason(&why, REASON_RECORD_UNAVAILABLE, "the dial could not be recorded; the connection was closed");
+    tell(e, ok ? NULL : &why);
+}
+
+static void on_dialled(void *arg, int fd, const struct addr *address, const struct fault *why)
+{
+    struct errand *e = arg;
+
+    e->dial = NULL;
+    if (fd < 0) {
+        fail(e, why);
+        return;
+    }
+    e->fd = fd;
+    e->address = *address;
+    e->state = ERRAND_RECORD;
+    e->wait = (struct record_wait){.on_recorded = on_recorded, .arg = e};
+    record_dial(e, "complete", REASON_ALLOWED, "", &e->wait);
+}
+
+/* ---- which addresses ---- */
+
+static void list_address(struct buf *out, const struct addr *a, const char *why)
+{
+    if (buf_len(out))
+        buf_text(out, ", ");
+    addr_text(out, a);
+    if (why)
+        buf_printf(out, " (%s)", why);
+}
+
+/* Into the set, or left out and noted. */
+static void consider(struct errand *e, const struct addr *a)
+{
+    enum bounds_source source = e->fixed            ? BOUNDS_FIXED
+                                : e->allow_private ? BOUNDS_RESOLVED_PRIVATE
+                                                   : BOUNDS_RESOLVED;
+    const char *why = bounds_refuse(e->office->bounds, a, source);
+
+    list_address(&e->found, a, NULL);
+    if (why)
+        list_address(&e->left_out, a, why);
+    else if (e->n_set < SET_MAX)
+        e->set[e->n_set++] = *a;
+}
+
+static void dial_set(struct errand *e)
+{
+    struct fault why = {0};
+
+    if (e->n_set == 0) {
+        fault_reason(&why, REASON_ADDRESS_DENIED, "%s: %.*s", e->host, SLICE_ARG(buf_slice(&e->left_out)));
+        refuse(e, why.reason, &why);
+        return;
+    }
+    if (buf_len(&e->left_out))
+        record_left_out(e);
+    e->state = ERRAND_DIAL;
+    e->dial = dial_start(e->office->loop, e->set, e->n_set, &e->office->dial, on_dialled, e);
+}
+
+static void on_resolved(void *arg, const struct resolution *r)
+{
+    struct errand *e = arg;
+
+    e->resolve = NULL;
+    if (r->count == 0) {
+        struct fault why = r->fault;
+
+        fault_prefix(&why, "%s", e->host);
+        fail(e, &why);
+        return;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        struct addr a = r->list[i].addr;
+
+        a.port = e->port;
+        consider(e, &a);
+    }
+    dial_set(e);
+}
+
+static void take_fixed(struct errand *e, const struct service *s)
+{
+    struct addr a;
+
+    for (size_t i = 0; i < service_address_count(s); i++)
+        if (addr_parse(slice_of(service_address(s, i)), &a))
+            consider(e, &a);
+    dial_set(e);
+}
+
+/* ---- the beginning ---- */
+
+static void choose(struct errand *e, const struct service *s)
+{
+    struct fault why = {0};
+
+    e->service = text_copy(slice_of(service_name(s)));
+    e->fixed = service_address_count(s) > 0;
+    e->allow_private = service_allows_private(s);
+    if (e->fixed) {
+        take_fixed(e, s);
+        return;
+    }
+    e->state = ERRAND_RESOLVE;
+    e->resolve = resolve_start(e->office->resolver, e->host, on_resolved, e, &why);
+    if (!e->resolve)
+        fail(e, &why);
+}
+
+static void begin(void *arg)
+{
+    struct errand *e = arg;
+    const struct service *s;
+    struct fault why = {0};
+
+    if (!e->done) {
+        errand_free(e);
+        return;
+    }
+    if (!recorder_is_open(e->office->recorder)) {
+        fault_reason(&why, REASON_RECORD_UNAVAILABLE, "the journal does not accept records; nothing was dialled");
+        refuse(e, why.reason, &why);
+        return;
+    }
+    s = policy_find(e->office->policy, e->host, e->port);
+    if (!s) {
+        /* The worker has the same policy: one that asks for this has lost its mind, or its owner. */
+        fault_reason(&why, REASON_HOST_NOT_LISTED, "no service lists %s:%u", e->host, e->port);
+        refuse(e, REASON_DIAL_UNLISTED, &why);
+        return;
+    }
+    choose(e, s);
+}
+
+struct errand *errand_start(const struct errand_office *office, const struct errand_order *order, errand_done *done,
+                            void *arg)
+{
+    struct errand *e = must(calloc(1, sizeof *e));
+
+    assert(done);
+    e->office = office;
+    e->done = done;
+    e->arg = arg;
+    e->exchange = order->exchange;
+    e->sandbox = text_copy(slice_cut(order->sandbox, 0, SANDBOX_MAX));
+    e->host = text_copy(slice_of(order->host));
+    e->port = order->port;
+    e->begun_ns = clock_mono_ns();
+    e->fd = -1;
+    loop_defer(office->loop, begin, e);
+    return e;
+}
+
+void errand_cancel(struct errand *e)
+{
+    if (!e)
+        return;
+    e->done = NULL;
+    if (e->state == ERRAND_BEGIN)
+        return; /* begin() frees it */
+    if (e->state == ERRAND_RECORD) {
+        recorder_cancel(e->office->recorder, &e->wait);
+    } else {
+        resolve_cancel(e->resolve);
+        dial_cancel(e->dial);
+        record_dial(e, "cut", REASON_CLIENT_CLOSED, "the worker no longer wants it", NULL);
+    }
+    errand_free(e);
+}
