@@ -51,7 +51,7 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         struct slice text = buf_slice(&members);
 
         h->read++;
-        if (text.len < 40 && strlen(h->details) + text.len < sizeof h->details - 1) {
+        if (text.len < 120 && strlen(h->details) + text.len < sizeof h->details - 1) {
             strncat(h->details, text.ptr, text.len);
             strncat(h->details, ",", 2);
         }
