@@ -2,8 +2,9 @@
  * The journal on disk: directory, segments, hash chain. Written by the scribe; read by verify, query and why.
  *
  * A line: {"schema":"exeat.record/1","seq":N,"ts":"RFC 3339 ns","mono":ns,"role":"worker 1","role_seq":N,"kind":"decision",...,"prev":"hex"}
- * prev is the SHA-256 of the line before, without its newline (of the origin line for the first: 64 zeros).
- * Files: NNNNNNNNNNNN.ndjson, named by the first seq in them, mode 0600.
+ * prev is the SHA-256 of the line before, without its newline (for the first record: 64 zeros).
+ * ts is the wall clock as it is, also when it jumps back; mono never goes back while the machine runs.
+ * Files: NNNNNNNNNNNN.ndjson, named by the first seq in them, mode 0600 (journal/segment.h).
  */
 #ifndef JOURNAL_LOG_H
 #define JOURNAL_LOG_H
@@ -14,25 +15,32 @@
 /* journal.{directory,durability,segment,keep,min-free,log-query} */
 extern const struct conf_section journal_section;
 
+#define LOG_LINE_MAX (1024 * 1024) /* no record comes near it */
+#define LOG_HASH_SIZE 32           /* SHA-256 */
+
 struct log_settings {
     uint64_t segment;  /* bytes after which a new file begins */
     uint64_t min_free; /* bytes that must stay free on the file system */
     bool sync;         /* durability: disk */
 };
 
+/* From the section journal. */
+struct log_settings log_settings(const struct conf_item *journal);
+
 struct log_writer;
 
 /*
- * Continue the journal in a directory (descriptor kept, from openat's side): finds the last segment, checks that its last line
- * is whole, and goes on from its seq and hash. A torn last line (crash) is moved to NNN.torn and recorded by the caller as kind lost.
- * *torn says whether that happened.
+ * Continue the journal in a directory (descriptor kept; nothing but openat on it is used): finds the last segment and
+ * goes on from the seq and hash of its last line. A torn last line (crash) is moved to NNN.torn and recorded by the
+ * caller as kind lost; *torn says whether that happened. Refused: a last line that is no record, a segment whose name
+ * does not fit, a directory that another writer holds (flock).
  */
 struct log_writer *log_open(int directory_fd, const struct log_settings *s, bool *torn, struct fault *why);
 void log_close(struct log_writer *w);
 /*
  * Add one record: members as record_next gives them. role and role_seq are the scribe's own knowledge of the sender.
  * Buffers; log_flush writes everything added since in one write (and fdatasync when sync). False from flush: nothing of the
- * batch counts, the file is truncated back to before it, and the next flush may be tried again later.
+ * batch counts, the file is truncated back to before it; log_drop what was added, or flush again later.
  */
 void log_add(struct log_writer *w, const char *role, uint64_t role_seq, enum record_kind kind, struct slice members);
 bool log_flush(struct log_writer *w, struct fault *why);
@@ -40,8 +48,14 @@ bool log_flush(struct log_writer *w, struct fault *why);
 void log_drop(struct log_writer *w);
 uint64_t log_seq(const struct log_writer *w); /* of the last record on disk */
 
-/* Reading: every line of every segment in order. Stops and returns false when visit does. */
-typedef bool log_visit(void *arg, const char *file, uint64_t line_number, struct slice line);
+/* Reading: every line of every segment in order. Stops and returns false when visit does (why stays as it was). */
+struct log_line {
+    const char *file;
+    uint64_t number; /* in the file, from 1 */
+    struct slice text; /* without its newline; borrowed */
+    bool torn;         /* the file ends in it, without a newline */
+};
+typedef bool log_visit(void *arg, const struct log_line *line);
 bool log_read(const char *directory, log_visit *visit, void *arg, struct fault *why);
 
 struct log_verdict {
@@ -52,7 +66,11 @@ struct log_verdict {
     char place[128]; /* file:line of the first fault */
     char fault[160]; /* "edited or removed: prev does not match the line before", "seq 7 after 5", "torn line", ... */
 };
-/* expect_head: "" or a hash that must occur (a copy kept elsewhere). False only when it cannot be read at all. */
-bool log_verify(const char *directory, const char *expect_head, struct log_verdict *out, struct fault *why);
+/*
+ * expect_head: NULL, or a hash (hex) that must occur: a copy kept elsewhere. progress (may be NULL) is called now and
+ * then. False only when the journal cannot be read at all.
+ */
+bool log_verify(const char *directory, const char *expect_head, void (*progress)(void *arg, uint64_t records), void *arg,
+                struct log_verdict *out, struct fault *why);
 
 #endif
