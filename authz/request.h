@@ -20,7 +20,7 @@ struct request {
     struct slice raw_path;         /* borrowed from target */
     struct slice query;            /* without '?', borrowed; has_query says whether there was one */
     bool has_query;
-    struct buf path;               /* canonical path, owned */
+    struct buf path;               /* canonical path (authz/path.h), owned */
     const struct head *head;       /* the request's fields; borrowed; may be NULL (explain without fields) */
 };
 
@@ -37,22 +37,13 @@ struct request_context {
  * http:// targets and CONNECT authority-form are requests to a proxy; https:// absolute-form is refused,
  * as are origin-form and asterisk-form. Inside, origin-form ("*" for OPTIONS refused), or absolute-form that names the
  * tunnel's own destination. Host, target and tunnel must agree: else authority_mismatch.
- * why->reason: request_malformed, host_invalid, path_invalid, authority_mismatch, target_too_long.
- * Clear with request_clear().
+ * why->reason: request_malformed, host_invalid, path_invalid, authority_mismatch. No heap beyond r->path.
+ * r is zeroed before its first use; reading again uses its memory again. Clear with request_clear().
  */
 bool request_read(struct request *r, const struct head *head, const struct request_context *context,
                   struct fault *why);
-/* The same from a method and a URL (explain, env). url must outlive r. */
+/* The same from a method and a URL, or CONNECT and host:port (explain, env). url must outlive r. */
 bool request_from_url(struct request *r, struct slice method, struct slice url, struct fault *why);
 void request_clear(struct request *r);
-
-/*
- * Canonical path (design 8): unreserved characters percent-decoded, hex digits upper case;
- * refused: dot segments (also encoded), "%25" followed by two hex digits, encoded or
- * literal backslash, NUL, controls, DEL, invalid UTF-8, bad escapes, a missing leading slash,
- * fragment, space. Encoded slashes stay %2F.
- * canonical(canonical(x)) = canonical(x).
- */
-bool request_canonical_path(struct slice raw, struct buf *out, struct fault *why);
 
 #endif

@@ -59,7 +59,7 @@ static const struct range ranges6[] = {
     {{0x20}, 3, ADDR_GLOBAL},                      /* the global unicast space */
     {{0xfc}, 7, ADDR_PRIVATE},                     /* unique local, RFC 4193 */
     {{0xfe, 0x80}, 10, ADDR_LINKLOCAL},            /* RFC 4291 */
-    /* All else: unspecified, v4-compatible, local NAT64 (RFC 8215), discard, SRv6, site-local, multicast, unallocated. */
+    /* All else: unspecified, v4-compatible, local NAT64 (RFC 8215), discard, site-local, multicast, unallocated */
     {{0}, 0, ADDR_SPECIAL},
 };
 

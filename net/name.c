@@ -120,7 +120,8 @@ static bool prepare(struct slice host, char out[UNICODE_MAX + 1], struct fault *
 
 /*
  * Without the mapping of UTS 46: a name that is not already IDNA 2008 (capital or full-width letters, ideographic
- * full stops, decomposed accents) is refused and not turned into what it resembles. A-labels must survive the round trip.
+ * full stops, decomposed accents) is refused and not turned into what it resembles. A-labels must survive the
+ * round trip.
  */
 static bool to_ascii(struct slice host, char out[NAME_MAX_LEN + 1], struct fault *why)
 {
@@ -135,7 +136,7 @@ static bool to_ascii(struct slice host, char out[NAME_MAX_LEN + 1], struct fault
     if (rc == IDN2_OK)
         ok = fold(slice_of((const char *)ascii), out, why);
     else
-        fault_reason(why, REASON_HOST_INVALID, "the host is not a valid internationalised name (%s)", idn2_strerror(rc));
+        fault_reason(why, REASON_HOST_INVALID, "the host is not an internationalised name: %s", idn2_strerror(rc));
     idn2_free(ascii);
     return ok;
 }

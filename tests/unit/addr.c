@@ -1,4 +1,4 @@
-/* Addresses: strict texts, and every range of the IANA special-purpose registries by its first, last and neighbouring address. */
+/* Addresses: strict texts; each range of the IANA special-purpose registries by first, last and neighbour. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Host names: one spelling, everything else refused. Rows also stand for the `authority` and `address` conformance cases. */
+/* Host names: one spelling, all else refused. Rows also stand for the conformance groups authority and address. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
