@@ -1,42 +1,50 @@
 /*
- * The scanner: a Vectorscan streaming database over a registry's patterns in every view, and one scan per direction of an
- * exchange. First version: identity and base64 (three alignments, both alphabets), as literals in one database.
- * The seams for later: views (view.h) turn bytes into decoded bytes and tell which raw bytes a decoded
- * match covers; the registry says which patterns exist; the scan holds back.
+ * The scanner: what looks for canaries in the bytes that pass, and one scan per
+ * direction of an exchange, which says how far the bytes may go. The parts, each to be grown by itself: the
+ * registry says which secrets there are, views (view.h) in what shapes they stand in raw bytes, the database
+ * finds those, a trace (trace.h) finds the leave token, and the scan holds back.
  */
 #ifndef CANARY_SCAN_H
 #define CANARY_SCAN_H
 
 #include "canary/canary.h"
 
-struct scanner; /* database and scratch; one per process */
+struct scanner; /* one per process; not for several threads at once */
 
-/* r is kept. No canaries is fine: every scan is clean at no cost. */
+/* r is kept and unchanged while s lives. No canaries is fine: every scan is clean at no cost. */
 struct scanner *scanner_new(const struct registry *r, struct fault *why);
+/* After every scan of s. */
 void scanner_free(struct scanner *s);
-/* H: the most raw bytes that an unfinished match can cover (longest pattern in any view, less one). */
+/* H: the most bytes a scan ever holds back (scan_hold for one). */
 size_t scanner_hold(const struct scanner *s);
 
 struct hit {
     bool found;
-    const char *canary;   /* id; borrowed from the registry */
-    const char *encoding; /* "identity", "base64" */
-    uint64_t from, to;    /* raw bytes [from, to) of the scanned stream */
+    const char *canary;   /* id; borrowed from the registry; "leave-token" for extra */
+    const char *encoding; /* "identity", "base64", "base64url" */
+    uint64_t from, to;    /* raw bytes [from, to) of the scanned text or stream */
 };
 
-/* The whole of a small text (target, field, head): one call, no stream. */
+/* The whole of a small text (target, field, head, collected body): one call, no stream. */
 struct hit scanner_text(const struct scanner *s, struct slice text);
+/* The same, and the leave token extra (may be empty) is matched too, as in scan_start. */
+struct hit scanner_text_with(const struct scanner *s, struct slice text, struct slice extra);
 
 /*
- * A stream with hold-back. Feed raw bytes in order. After a call, *safe is how many bytes
- * of the stream, counted from its start, may be forwarded: no byte at or after the first byte of a
- * match ever is. finish makes the rest safe or finds the match that the end completes.
- * extra: the leave token text of this exchange, matched as a canary with id "leave-token" (may be empty; copied as needed).
+ * A stream with hold-back. Feed raw bytes in order. After a call, *safe is how many bytes of the stream, counted
+ * from its start, may be forwarded, and never less than before: no byte at or after the first byte of a match ever
+ * is. Of an encoding that is the first character that carries bits of the secret. finish makes the rest
+ * safe or finds the match that the end completes. A hit stays: later calls give it again, and *safe stands.
+ *
+ * extra: the leave token of this exchange (may be empty; borrowed for the call). 24 or more consecutive
+ * characters of its signature are a match (trace.h). A scan that is fed nothing opens no stream.
  */
 struct scan;
 struct scan *scan_start(const struct scanner *s, struct slice extra);
 struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe);
 struct hit scan_finish(struct scan *c, uint64_t *safe);
+/* The most bytes this scan holds back. */
+size_t scan_hold(const struct scan *c);
 void scan_free(struct scan *c);
 
 #endif

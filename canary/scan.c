@@ -1,0 +1,203 @@
+/* Owns scanners and scans: when a byte is safe, and the pool of scans that are done. */
+#include "canary/scan.h"
+
+#include <stdlib.h>
+
+#include "canary/database.h"
+#include "canary/trace.h"
+
+#define POOL_MAX 256
+
+struct scan {
+    const struct scanner *scanner;
+    struct scan *next; /* in the pool */
+    struct database_stream *stream;
+    struct trace *trace;
+    struct trace_scan traced;
+    struct hit hit;
+    uint64_t total, safe;
+};
+
+/* Scans that ended, each with its stream reset: a new one allocates nothing. */
+struct pool {
+    struct scan *first;
+    size_t count;
+};
+
+struct scanner {
+    struct database *database; /* NULL without canaries */
+    struct trace_cache *traces;
+    struct pool *pool;
+};
+
+struct scanner *scanner_new(const struct registry *r, struct fault *why)
+{
+    struct scanner *s = calloc(1, sizeof *s);
+
+    if (!s || !(s->pool = calloc(1, sizeof *s->pool)))
+        abort();
+    s->traces = trace_cache_new();
+    if (registry_count(r) && !(s->database = database_new(r, why))) {
+        scanner_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+static void scan_destroy(struct scan *c)
+{
+    if (c->scanner->database)
+        database_close(c->scanner->database, c->stream);
+    free(c);
+}
+
+void scanner_free(struct scanner *s)
+{
+    if (!s)
+        return;
+    while (s->pool->first) {
+        struct scan *c = s->pool->first;
+
+        s->pool->first = c->next;
+        scan_destroy(c);
+    }
+    free(s->pool);
+    trace_cache_free(s->traces);
+    database_free(s->database);
+    free(s);
+}
+
+static size_t hold_of(const struct scanner *s, bool traced)
+{
+    size_t hold = s->database ? database_hold(s->database) : 0;
+
+    return traced && hold < TRACE_LATE - 1 ? TRACE_LATE - 1 : hold;
+}
+
+size_t scanner_hold(const struct scanner *s)
+{
+    return hold_of(s, true);
+}
+
+static struct hit hit_of_match(struct match m)
+{
+    return (struct hit){m.found, m.canary, m.view, m.from, m.to};
+}
+
+static struct hit hit_of_trace(struct trace_match m)
+{
+    return m.found ? (struct hit){true, "leave-token", "identity", m.from, m.to} : (struct hit){0};
+}
+
+/* The one that begins first. */
+static struct hit earlier(struct hit a, struct hit b)
+{
+    return a.found && (!b.found || a.from <= b.from) ? a : b;
+}
+
+struct hit scanner_text(const struct scanner *s, struct slice text)
+{
+    struct hit hit = {0};
+
+    if (!s->database)
+        return hit;
+    hit = hit_of_match(database_text(s->database, text));
+    if (hit.to > text.len) /* an encoding that is cut at its end */
+        hit.to = text.len;
+    return hit;
+}
+
+struct hit scanner_text_with(const struct scanner *s, struct slice text, struct slice extra)
+{
+    struct hit hit = scanner_text(s, text);
+    struct trace *t = extra.len ? trace_get(s->traces, extra) : NULL;
+
+    if (t)
+        hit = earlier(hit, hit_of_trace(trace_text(t, text)));
+    trace_release(t);
+    return hit;
+}
+
+static struct scan *pool_take(struct pool *p)
+{
+    struct scan *c = p->first;
+
+    if (!c && !(c = calloc(1, sizeof *c)))
+        abort();
+    if (p->first) {
+        p->first = c->next;
+        p->count--;
+    }
+    return c;
+}
+
+struct scan *scan_start(const struct scanner *s, struct slice extra)
+{
+    struct scan *c = pool_take(s->pool);
+
+    *c = (struct scan){.scanner = s, .stream = c->stream};
+    c->trace = extra.len ? trace_get(s->traces, extra) : NULL;
+    return c;
+}
+
+size_t scan_hold(const struct scan *c)
+{
+    return hold_of(c->scanner, c->trace != NULL);
+}
+
+static struct hit feed_database(struct scan *c, struct slice bytes)
+{
+    const struct database *d = c->scanner->database;
+
+    if (!d)
+        return (struct hit){0};
+    if (!c->stream)
+        c->stream = database_open(d);
+    return hit_of_match(database_feed(d, c->stream, bytes));
+}
+
+struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe)
+{
+    uint64_t hold = scan_hold(c);
+
+    if (!c->hit.found && bytes.len) {
+        c->hit = feed_database(c, bytes);
+        if (c->trace)
+            c->hit = earlier(c->hit, hit_of_trace(trace_feed(c->trace, &c->traced, bytes)));
+        c->total += bytes.len;
+    }
+    if (!c->hit.found && c->total > hold)
+        c->safe = c->total - hold;
+    *safe = c->safe;
+    return c->hit;
+}
+
+struct hit scan_finish(struct scan *c, uint64_t *safe)
+{
+    if (!c->hit.found && c->trace)
+        c->hit = hit_of_trace(trace_finish(c->trace, &c->traced));
+    if (!c->hit.found)
+        c->safe = c->total;
+    *safe = c->safe;
+    return c->hit;
+}
+
+void scan_free(struct scan *c)
+{
+    struct pool *pool;
+
+    if (!c)
+        return;
+    pool = c->scanner->pool;
+    trace_release(c->trace);
+    c->trace = NULL;
+    if (pool->count >= POOL_MAX) {
+        scan_destroy(c);
+        return;
+    }
+    if (c->stream)
+        database_reset(c->scanner->database, c->stream);
+    c->next = pool->first;
+    pool->first = c;
+    pool->count++;
+}

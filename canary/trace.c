@@ -1,0 +1,216 @@
+/* Owns the search for pieces of one text. */
+#include "canary/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/secret.h"
+
+#define TAIL_MAX 1024 /* RS256 by a 6144-bit key; of a longer tail the end */
+#define BITS 8192
+#define SLOTS 128 /* a power of two */
+
+struct trace {
+    unsigned refs;
+    size_t len;
+    unsigned char map[BITS / 8]; /* which pieces may stand in text, by hash */
+    char text[TAIL_MAX];
+};
+
+struct trace_cache {
+    struct trace *slots[SLOTS];
+};
+
+/* Any position of a window of the stream whose first byte is byte `base` of it. */
+struct window {
+    struct slice bytes;
+    uint64_t base;
+};
+
+static uint64_t hash_of(const char *piece)
+{
+    uint64_t word;
+
+    memcpy(&word, piece, TRACE_PIECE);
+    return word * 0x9e3779b97f4a7c15 >> 51; /* the upper 13 bits */
+}
+
+static struct slice tail_of(struct slice text)
+{
+    const char *dot = text.len ? memrchr(text.ptr, '.', text.len) : NULL;
+    struct slice tail = dot ? slice_from(text, (size_t)(dot - text.ptr) + 1) : text;
+
+    return tail.len > TAIL_MAX ? slice_from(tail, tail.len - TAIL_MAX) : tail;
+}
+
+static struct trace *trace_new(struct slice tail)
+{
+    struct trace *t = calloc(1, sizeof *t);
+
+    if (!t)
+        abort();
+    t->refs = 1;
+    t->len = tail.len;
+    memcpy(t->text, tail.ptr, tail.len);
+    for (size_t i = 0; i + TRACE_PIECE <= tail.len; i++) {
+        uint64_t bit = hash_of(tail.ptr + i);
+
+        t->map[bit / 8] |= (unsigned char)(1 << bit % 8);
+    }
+    return t;
+}
+
+void trace_release(struct trace *t)
+{
+    if (!t || --t->refs)
+        return;
+    secret_wipe(t, sizeof *t);
+    free(t);
+}
+
+struct trace_cache *trace_cache_new(void)
+{
+    struct trace_cache *c = calloc(1, sizeof *c);
+
+    if (!c)
+        abort();
+    return c;
+}
+
+void trace_cache_free(struct trace_cache *c)
+{
+    for (size_t i = 0; c && i < SLOTS; i++)
+        trace_release(c->slots[i]);
+    free(c);
+}
+
+struct trace *trace_get(struct trace_cache *c, struct slice text)
+{
+    struct slice tail = tail_of(text);
+    struct trace **slot;
+
+    if (tail.len < TRACE_RUN)
+        return NULL;
+    slot = &c->slots[hash_of(tail.ptr + tail.len - TRACE_PIECE) % SLOTS];
+    if (!*slot || !secret_equals(slice_make((*slot)->text, (*slot)->len), tail)) {
+        trace_release(*slot);
+        *slot = trace_new(tail);
+    }
+    (*slot)->refs++;
+    return *slot;
+}
+
+/* The longest run around window position `at`, were the piece there the one at text position `in`. */
+static struct trace_match run_around(const struct trace *t, const struct window *w, size_t at, size_t in)
+{
+    size_t left = 0, right = TRACE_PIECE;
+
+    while (left < at && left < in && w->bytes.ptr[at - left - 1] == t->text[in - left - 1])
+        left++;
+    while (at + right < w->bytes.len && in + right < t->len && w->bytes.ptr[at + right] == t->text[in + right])
+        right++;
+    return (struct trace_match){left + right >= TRACE_RUN, w->base + at - left, w->base + at + right};
+}
+
+static struct trace_match look_closer(const struct trace *t, const struct window *w, size_t at)
+{
+    for (size_t in = 0; in + TRACE_PIECE <= t->len; in++) {
+        struct trace_match m;
+
+        if (memcmp(t->text + in, w->bytes.ptr + at, TRACE_PIECE) == 0 && (m = run_around(t, w, at, in)).found)
+            return m;
+    }
+    return (struct trace_match){0};
+}
+
+/* Look up the stream's positions from, from + stride, ... <= last; each has TRACE_PIECE bytes in w. */
+static struct trace_match look_up(const struct trace *t, const struct window *w, uint64_t from, uint64_t last)
+{
+    for (uint64_t p = from; p <= last; p += TRACE_STRIDE) {
+        size_t at = (size_t)(p - w->base);
+        uint64_t bit = hash_of(w->bytes.ptr + at);
+        struct trace_match m;
+
+        if (t->map[bit / 8] >> bit % 8 & 1 && (m = look_closer(t, w, at)).found)
+            return m;
+    }
+    return (struct trace_match){0};
+}
+
+struct trace_match trace_text(const struct trace *t, struct slice text)
+{
+    struct window w = {text, 0};
+
+    return text.len < TRACE_RUN ? (struct trace_match){0} : look_up(t, &w, 0, text.len - TRACE_PIECE);
+}
+
+/* The first multiple of the stride after last. */
+static uint64_t position_after(uint64_t last)
+{
+    return (last / TRACE_STRIDE + 1) * TRACE_STRIDE;
+}
+
+static struct trace_match look_up_to(const struct trace *t, struct trace_scan *s, const struct window *w,
+                                     uint64_t last)
+{
+    struct trace_match m = {0};
+
+    if (s->next > last)
+        return m;
+    m = look_up(t, w, s->next, last);
+    s->next = position_after(last);
+    return m;
+}
+
+static void keep_tail(struct trace_scan *s, struct slice bytes)
+{
+    size_t keep;
+
+    if (bytes.len >= sizeof s->tail) {
+        s->tail_len = sizeof s->tail;
+        memcpy(s->tail, bytes.ptr + bytes.len - sizeof s->tail, sizeof s->tail);
+        return;
+    }
+    keep = sizeof s->tail - bytes.len < s->tail_len ? sizeof s->tail - bytes.len : s->tail_len;
+    memmove(s->tail, s->tail + s->tail_len - keep, keep);
+    memcpy(s->tail + keep, bytes.ptr, bytes.len);
+    s->tail_len = keep + bytes.len;
+}
+
+/*
+ * A position is looked up when TRACE_RUN bytes from it are there. Those near the border need the kept tail
+ * before them: a run may have begun up to a stride earlier.
+ */
+static struct trace_match feed_border(const struct trace *t, struct trace_scan *s, struct slice bytes)
+{
+    char joined[2 * TRACE_LATE];
+    struct slice front = slice_cut(bytes, 0, TRACE_LATE);
+    struct window w = {slice_make(joined, s->tail_len + front.len), s->total - s->tail_len};
+    uint64_t end = s->total + front.len;
+
+    memcpy(joined, s->tail, s->tail_len);
+    memcpy(joined + s->tail_len, front.ptr, front.len);
+    return end < TRACE_RUN ? (struct trace_match){0} : look_up_to(t, s, &w, end - TRACE_RUN);
+}
+
+struct trace_match trace_feed(const struct trace *t, struct trace_scan *s, struct slice bytes)
+{
+    struct window w = {bytes, s->total};
+    struct trace_match m;
+
+    if (bytes.len == 0)
+        return (struct trace_match){0};
+    m = feed_border(t, s, bytes);
+    if (!m.found && bytes.len > TRACE_LATE)
+        m = look_up_to(t, s, &w, s->total + bytes.len - TRACE_RUN);
+    keep_tail(s, bytes);
+    s->total += bytes.len;
+    return m;
+}
+
+struct trace_match trace_finish(const struct trace *t, struct trace_scan *s)
+{
+    struct window w = {slice_make(s->tail, s->tail_len), s->total - s->tail_len};
+
+    return s->total < TRACE_PIECE ? (struct trace_match){0} : look_up_to(t, s, &w, s->total - TRACE_PIECE);
+}
