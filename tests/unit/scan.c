@@ -28,8 +28,8 @@ static int with_two(void **state)
         "{\"id\":\"npm-1\",\"kind\":\"npm\",\"sandbox\":\"\",\"value\":\"" SECRET "\",\"random_from\":4,"
         "\"random_len\":22,\"created\":\"2026-01-02T03:04:05Z\"},"
         /* spells '-' and '_' where the standard alphabet has '+' and '/' */
-        "{\"id\":\"odd-1\",\"kind\":\"odd\",\"sandbox\":\"\",\"value\":\"\\u00ff\\u00fe?>~?>~?>~0123456789ABCDEFGHIJ\","
-        "\"random_from\":13,\"random_len\":20,\"created\":\"2026-01-02T03:04:05Z\"}]}";
+        "{\"id\":\"odd-1\",\"kind\":\"odd\",\"sandbox\":\"\",\"value\":\"\\u00ff\\u00fe?>~?>~?>~0123456789ABCDEFGHIJKL\","
+        "\"random_from\":13,\"random_len\":22,\"created\":\"2026-01-02T03:04:05Z\"}]}";
     static struct fixture f;
 
     f.registry = registry_parse(slice_of(json), "two.json", NULL);
@@ -48,6 +48,17 @@ static int with_hundred(void **state)
     f.registry = registry_new();
     for (int i = 0; i < 100; i++)
         assert_non_null(registry_mint(f.registry, kinds[i % 6], "vm1", 1767323045 + i, NULL));
+    f.scanner = scanner_new(f.registry, NULL);
+    assert_non_null(f.scanner);
+    *state = &f;
+    return 0;
+}
+
+static int with_none(void **state)
+{
+    static struct fixture f;
+
+    f.registry = registry_new();
     f.scanner = scanner_new(f.registry, NULL);
     assert_non_null(f.scanner);
     *state = &f;
@@ -91,13 +102,13 @@ static const struct row {
     {"base64, all around", "user:", SECRET, " and more", BASE64, "npm-1", "base64"},
     {"base64 of a near miss", "user:", "npm_q7Zt0WmXc4RbN2vLk8HsYd", "", BASE64, NULL, NULL},
     {"base64url where it spells the same", "user:", SECRET, "", BASE64URL, "npm-1", "base64"},
-    {"odd bytes, whole", "", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJ", "", PLAIN, "odd-1", "identity"},
-    {"odd bytes, base64", "", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJ", "", BASE64, "odd-1", "base64"},
-    {"odd bytes, base64, second alignment", "x", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJ", "y", BASE64, "odd-1", "base64"},
-    {"odd bytes, base64, third alignment", "xx", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJ", "y", BASE64, "odd-1", "base64"},
-    {"odd bytes, base64url", "", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJ", "", BASE64URL, "odd-1", "base64url"},
-    {"odd bytes, base64url, second alignment", "x", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJ", "", BASE64URL, "odd-1", "base64url"},
-    {"odd bytes, base64url, third alignment", "xx", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJ", "", BASE64URL, "odd-1", "base64url"},
+    {"odd bytes, whole", "", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL", "", PLAIN, "odd-1", "identity"},
+    {"odd bytes, base64", "", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL", "", BASE64, "odd-1", "base64"},
+    {"odd bytes, base64, second alignment", "x", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL", "y", BASE64, "odd-1", "base64"},
+    {"odd bytes, base64, third alignment", "xx", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL", "y", BASE64, "odd-1", "base64"},
+    {"odd bytes, base64url", "", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL", "", BASE64URL, "odd-1", "base64url"},
+    {"odd bytes, base64url, second alignment", "x", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL", "", BASE64URL, "odd-1", "base64url"},
+    {"odd bytes, base64url, third alignment", "xx", "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL", "", BASE64URL, "odd-1", "base64url"},
     {"the leave token", "Cookie: t=", TOKEN, "; a=b", PLAIN, "leave-token", "identity"},
     {"the token's signature", "", SIGNATURE, "", PLAIN, "leave-token", "identity"},
     {"24 characters of it", "x", "kLm9ZsRw4cUe8pJd6aFgViOo", "x", PLAIN, "leave-token", "identity"},
@@ -184,6 +195,12 @@ static void test_texts(void **state)
         }
 }
 
+/* Without canaries only the token is found, and what is held back is for it alone. */
+static bool has_row(const struct fixture *f, const struct row *r)
+{
+    return registry_count(f->registry) || !r->canary || strcmp(r->canary, "leave-token") == 0;
+}
+
 static void test_every_split_in_two_and_three(void **state)
 {
     const struct fixture *f = *state;
@@ -192,7 +209,7 @@ static void test_every_split_in_two_and_three(void **state)
         struct text t = make_text(&rows[i], i % 17);
         size_t len = buf_len(&t.bytes);
 
-        for (size_t a = 0; a <= len; a++)
+        for (size_t a = 0; a <= len && has_row(f, &rows[i]); a++)
             for (size_t b = a; b <= len; b++) {
                 size_t cuts[2] = {a, b};
 
@@ -210,7 +227,7 @@ static void test_every_piece_size(void **state)
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         for (size_t shift = 0; shift < 300; shift += 37)
-            for (size_t size = 1; size < 60; size += 1 + size / 8) {
+            for (size_t size = 1; size < 60 && has_row(f, &rows[i]); size += 1 + size / 8) {
                 struct text t = make_text(&rows[i], shift);
                 size_t n = 0;
 
@@ -376,6 +393,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_texts, with_two, drop),
         cmocka_unit_test_setup_teardown(test_every_split_in_two_and_three, with_two, drop),
         cmocka_unit_test_setup_teardown(test_every_piece_size, with_two, drop),
+        cmocka_unit_test_setup_teardown(test_every_split_in_two_and_three, with_none, drop),
+        cmocka_unit_test_setup_teardown(test_every_piece_size, with_none, drop),
         cmocka_unit_test_setup_teardown(test_hit_stays, with_two, drop),
         cmocka_unit_test_setup_teardown(test_scans_forget, with_two, drop),
         cmocka_unit_test_setup_teardown(test_several_at_once, with_two, drop),
