@@ -16,7 +16,7 @@
 #define TRACE_PIECE 8
 #define TRACE_STRIDE 16
 /* While a stream goes on, a run is found at the latest when it began this many bytes ago. */
-#define TRACE_LATE (TRACE_RUN + TRACE_STRIDE)
+#define TRACE_LATE (TRACE_RUN + TRACE_STRIDE - 1)
 
 struct trace;
 
