@@ -6,8 +6,12 @@
 #define CANARY_CANARY_H
 
 #include "base/buf.h"
+#include "base/conf.h"
 #include "base/fault.h"
 #include "base/slice.h"
+
+/* canaries.{file,on-leak} */
+extern const struct conf_section canaries_section;
 
 #define CANARY_COUNT_MAX 10000
 #define CANARY_VALUE_MAX 512 /* bytes; the scanner holds back the longest encoding of the longest value */

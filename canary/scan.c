@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "canary/database.h"
-#include "canary/trace.h"
+#include "canary/needle.h"
 
 #define POOL_MAX 256
 
@@ -12,8 +12,8 @@ struct scan {
     const struct scanner *scanner;
     struct scan *next; /* in the pool */
     struct database_stream *stream;
-    struct trace *trace;
-    struct trace_scan traced;
+    struct needle *needle;
+    struct needle_scan sought;
     struct hit hit;
     uint64_t total, safe;
 };
@@ -26,7 +26,7 @@ struct pool {
 
 struct scanner {
     struct database *database; /* NULL without canaries */
-    struct trace_cache *traces;
+    struct needle_cache *needles;
     struct pool *pool;
 };
 
@@ -36,7 +36,7 @@ struct scanner *scanner_new(const struct registry *r, struct fault *why)
 
     if (!s || !(s->pool = calloc(1, sizeof *s->pool)))
         abort();
-    s->traces = trace_cache_new();
+    s->needles = needle_cache_new();
     if (registry_count(r) && !(s->database = database_new(r, why))) {
         scanner_free(s);
         return NULL;
@@ -62,16 +62,16 @@ void scanner_free(struct scanner *s)
         scan_destroy(c);
     }
     free(s->pool);
-    trace_cache_free(s->traces);
+    needle_cache_free(s->needles);
     database_free(s->database);
     free(s);
 }
 
-static size_t hold_of(const struct scanner *s, bool traced)
+static size_t hold_of(const struct scanner *s, bool sought)
 {
     size_t hold = s->database ? database_hold(s->database) : 0;
 
-    return traced && hold < TRACE_LATE - 1 ? TRACE_LATE - 1 : hold;
+    return sought && hold < NEEDLE_LATE - 1 ? NEEDLE_LATE - 1 : hold;
 }
 
 size_t scanner_hold(const struct scanner *s)
@@ -84,7 +84,7 @@ static struct hit hit_of_match(struct match m)
     return (struct hit){m.found, m.canary, m.view, m.from, m.to};
 }
 
-static struct hit hit_of_trace(struct trace_match m)
+static struct hit hit_of_needle(struct needle_match m)
 {
     return m.found ? (struct hit){true, "leave-token", "identity", m.from, m.to} : (struct hit){0};
 }
@@ -110,11 +110,11 @@ struct hit scanner_text(const struct scanner *s, struct slice text)
 struct hit scanner_text_with(const struct scanner *s, struct slice text, struct slice extra)
 {
     struct hit hit = scanner_text(s, text);
-    struct trace *t = extra.len ? trace_get(s->traces, extra) : NULL;
+    struct needle *t = extra.len ? needle_get(s->needles, extra) : NULL;
 
     if (t)
-        hit = earlier(hit, hit_of_trace(trace_text(t, text)));
-    trace_release(t);
+        hit = earlier(hit, hit_of_needle(needle_text(t, text)));
+    needle_release(t);
     return hit;
 }
 
@@ -136,13 +136,13 @@ struct scan *scan_start(const struct scanner *s, struct slice extra)
     struct scan *c = pool_take(s->pool);
 
     *c = (struct scan){.scanner = s, .stream = c->stream};
-    c->trace = extra.len ? trace_get(s->traces, extra) : NULL;
+    c->needle = extra.len ? needle_get(s->needles, extra) : NULL;
     return c;
 }
 
 size_t scan_hold(const struct scan *c)
 {
-    return hold_of(c->scanner, c->trace != NULL);
+    return hold_of(c->scanner, c->needle != NULL);
 }
 
 static struct hit feed_database(struct scan *c, struct slice bytes)
@@ -162,8 +162,8 @@ struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe)
 
     if (!c->hit.found && bytes.len) {
         c->hit = feed_database(c, bytes);
-        if (c->trace)
-            c->hit = earlier(c->hit, hit_of_trace(trace_feed(c->trace, &c->traced, bytes)));
+        if (c->needle)
+            c->hit = earlier(c->hit, hit_of_needle(needle_feed(c->needle, &c->sought, bytes)));
         c->total += bytes.len;
     }
     if (!c->hit.found && c->total > hold)
@@ -174,8 +174,8 @@ struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe)
 
 struct hit scan_finish(struct scan *c, uint64_t *safe)
 {
-    if (!c->hit.found && c->trace)
-        c->hit = hit_of_trace(trace_finish(c->trace, &c->traced));
+    if (!c->hit.found && c->needle)
+        c->hit = hit_of_needle(needle_finish(c->needle, &c->sought));
     if (!c->hit.found)
         c->safe = c->total;
     *safe = c->safe;
@@ -189,8 +189,8 @@ void scan_free(struct scan *c)
     if (!c)
         return;
     pool = c->scanner->pool;
-    trace_release(c->trace);
-    c->trace = NULL;
+    needle_release(c->needle);
+    c->needle = NULL;
     if (pool->count >= POOL_MAX) {
         scan_destroy(c);
         return;

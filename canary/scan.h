@@ -2,7 +2,7 @@
  * The scanner: what looks for canaries in the bytes that pass, and one scan per
  * direction of an exchange, which says how far the bytes may go. The parts, each to be grown by itself: the
  * registry says which secrets there are, views (view.h) in what shapes they stand in raw bytes, the database
- * finds those, a trace (trace.h) finds the leave token, and the scan holds back.
+ * finds those, a needle (needle.h) finds the leave token, and the scan holds back.
  */
 #ifndef CANARY_SCAN_H
 #define CANARY_SCAN_H
@@ -37,7 +37,7 @@ struct hit scanner_text_with(const struct scanner *s, struct slice text, struct 
  * safe or finds the match that the end completes. A hit stays: later calls give it again, and *safe stands.
  *
  * extra: the leave token of this exchange (may be empty; borrowed for the call). 24 or more consecutive
- * characters of its signature are a match (trace.h). A scan that is fed nothing opens no stream.
+ * characters of its signature are a match (needle.h). A scan that is fed nothing opens no stream.
  */
 struct scan;
 struct scan *scan_start(const struct scanner *s, struct slice extra);

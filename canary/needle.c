@@ -1,5 +1,5 @@
 /* Owns the search for pieces of one text. */
-#include "canary/trace.h"
+#include "canary/needle.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 #define BITS 8192
 #define SLOTS 128 /* a power of two */
 
-struct trace {
+struct needle {
     unsigned refs;
     size_t len;
     unsigned char map[BITS / 8]; /* which pieces may stand in text, by hash */
     char text[TAIL_MAX];
 };
 
-struct trace_cache {
-    struct trace *slots[SLOTS];
+struct needle_cache {
+    struct needle *slots[SLOTS];
 };
 
 /* Any position of a window of the stream whose first byte is byte `base` of it. */
@@ -31,7 +31,7 @@ static uint64_t hash_of(const char *piece)
 {
     uint64_t word;
 
-    memcpy(&word, piece, TRACE_PIECE);
+    memcpy(&word, piece, NEEDLE_PIECE);
     return word * 0x9e3779b97f4a7c15 >> 51; /* the upper 13 bits */
 }
 
@@ -43,16 +43,16 @@ static struct slice tail_of(struct slice text)
     return tail.len > TAIL_MAX ? slice_from(tail, tail.len - TAIL_MAX) : tail;
 }
 
-static struct trace *trace_new(struct slice tail)
+static struct needle *needle_new(struct slice tail)
 {
-    struct trace *t = calloc(1, sizeof *t);
+    struct needle *t = calloc(1, sizeof *t);
 
     if (!t)
         abort();
     t->refs = 1;
     t->len = tail.len;
     memcpy(t->text, tail.ptr, tail.len);
-    for (size_t i = 0; i + TRACE_PIECE <= tail.len; i++) {
+    for (size_t i = 0; i + NEEDLE_PIECE <= tail.len; i++) {
         uint64_t bit = hash_of(tail.ptr + i);
 
         t->map[bit / 8] |= (unsigned char)(1 << bit % 8);
@@ -60,7 +60,7 @@ static struct trace *trace_new(struct slice tail)
     return t;
 }
 
-void trace_release(struct trace *t)
+void needle_release(struct needle *t)
 {
     if (!t || --t->refs)
         return;
@@ -68,92 +68,92 @@ void trace_release(struct trace *t)
     free(t);
 }
 
-struct trace_cache *trace_cache_new(void)
+struct needle_cache *needle_cache_new(void)
 {
-    struct trace_cache *c = calloc(1, sizeof *c);
+    struct needle_cache *c = calloc(1, sizeof *c);
 
     if (!c)
         abort();
     return c;
 }
 
-void trace_cache_free(struct trace_cache *c)
+void needle_cache_free(struct needle_cache *c)
 {
     for (size_t i = 0; c && i < SLOTS; i++)
-        trace_release(c->slots[i]);
+        needle_release(c->slots[i]);
     free(c);
 }
 
-struct trace *trace_get(struct trace_cache *c, struct slice text)
+struct needle *needle_get(struct needle_cache *c, struct slice text)
 {
     struct slice tail = tail_of(text);
-    struct trace **slot;
+    struct needle **slot;
 
-    if (tail.len < TRACE_RUN)
+    if (tail.len < NEEDLE_RUN)
         return NULL;
-    slot = &c->slots[hash_of(tail.ptr + tail.len - TRACE_PIECE) % SLOTS];
+    slot = &c->slots[hash_of(tail.ptr + tail.len - NEEDLE_PIECE) % SLOTS];
     if (!*slot || !secret_equals(slice_make((*slot)->text, (*slot)->len), tail)) {
-        trace_release(*slot);
-        *slot = trace_new(tail);
+        needle_release(*slot);
+        *slot = needle_new(tail);
     }
     (*slot)->refs++;
     return *slot;
 }
 
 /* The longest run around window position `at`, were the piece there the one at text position `in`. */
-static struct trace_match run_around(const struct trace *t, const struct window *w, size_t at, size_t in)
+static struct needle_match run_around(const struct needle *t, const struct window *w, size_t at, size_t in)
 {
-    size_t left = 0, right = TRACE_PIECE;
+    size_t left = 0, right = NEEDLE_PIECE;
 
     while (left < at && left < in && w->bytes.ptr[at - left - 1] == t->text[in - left - 1])
         left++;
     while (at + right < w->bytes.len && in + right < t->len && w->bytes.ptr[at + right] == t->text[in + right])
         right++;
-    return (struct trace_match){left + right >= TRACE_RUN, w->base + at - left, w->base + at + right};
+    return (struct needle_match){left + right >= NEEDLE_RUN, w->base + at - left, w->base + at + right};
 }
 
-static struct trace_match look_closer(const struct trace *t, const struct window *w, size_t at)
+static struct needle_match look_closer(const struct needle *t, const struct window *w, size_t at)
 {
-    for (size_t in = 0; in + TRACE_PIECE <= t->len; in++) {
-        struct trace_match m;
+    for (size_t in = 0; in + NEEDLE_PIECE <= t->len; in++) {
+        struct needle_match m;
 
-        if (memcmp(t->text + in, w->bytes.ptr + at, TRACE_PIECE) == 0 && (m = run_around(t, w, at, in)).found)
+        if (memcmp(t->text + in, w->bytes.ptr + at, NEEDLE_PIECE) == 0 && (m = run_around(t, w, at, in)).found)
             return m;
     }
-    return (struct trace_match){0};
+    return (struct needle_match){0};
 }
 
-/* Look up the stream's positions from, from + stride, ... <= last; each has TRACE_PIECE bytes in w. */
-static struct trace_match look_up(const struct trace *t, const struct window *w, uint64_t from, uint64_t last)
+/* Look up the stream's positions from, from + stride, ... <= last; each has NEEDLE_PIECE bytes in w. */
+static struct needle_match look_up(const struct needle *t, const struct window *w, uint64_t from, uint64_t last)
 {
-    for (uint64_t p = from; p <= last; p += TRACE_STRIDE) {
+    for (uint64_t p = from; p <= last; p += NEEDLE_STRIDE) {
         size_t at = (size_t)(p - w->base);
         uint64_t bit = hash_of(w->bytes.ptr + at);
-        struct trace_match m;
+        struct needle_match m;
 
         if (t->map[bit / 8] >> bit % 8 & 1 && (m = look_closer(t, w, at)).found)
             return m;
     }
-    return (struct trace_match){0};
+    return (struct needle_match){0};
 }
 
-struct trace_match trace_text(const struct trace *t, struct slice text)
+struct needle_match needle_text(const struct needle *t, struct slice text)
 {
     struct window w = {text, 0};
 
-    return text.len < TRACE_RUN ? (struct trace_match){0} : look_up(t, &w, 0, text.len - TRACE_PIECE);
+    return text.len < NEEDLE_RUN ? (struct needle_match){0} : look_up(t, &w, 0, text.len - NEEDLE_PIECE);
 }
 
 /* The first multiple of the stride after last. */
 static uint64_t position_after(uint64_t last)
 {
-    return (last / TRACE_STRIDE + 1) * TRACE_STRIDE;
+    return (last / NEEDLE_STRIDE + 1) * NEEDLE_STRIDE;
 }
 
-static struct trace_match look_up_to(const struct trace *t, struct trace_scan *s, const struct window *w,
+static struct needle_match look_up_to(const struct needle *t, struct needle_scan *s, const struct window *w,
                                      uint64_t last)
 {
-    struct trace_match m = {0};
+    struct needle_match m = {0};
 
     if (s->next > last)
         return m;
@@ -162,7 +162,7 @@ static struct trace_match look_up_to(const struct trace *t, struct trace_scan *s
     return m;
 }
 
-static void keep_tail(struct trace_scan *s, struct slice bytes)
+static void keep_tail(struct needle_scan *s, struct slice bytes)
 {
     size_t keep;
 
@@ -178,39 +178,39 @@ static void keep_tail(struct trace_scan *s, struct slice bytes)
 }
 
 /*
- * A position is looked up when TRACE_RUN bytes from it are there. Those near the border need the kept tail
+ * A position is looked up when NEEDLE_RUN bytes from it are there. Those near the border need the kept tail
  * before them: a run may have begun up to a stride earlier.
  */
-static struct trace_match feed_border(const struct trace *t, struct trace_scan *s, struct slice bytes)
+static struct needle_match feed_border(const struct needle *t, struct needle_scan *s, struct slice bytes)
 {
-    char joined[2 * TRACE_LATE];
-    struct slice front = slice_cut(bytes, 0, TRACE_LATE);
+    char joined[2 * NEEDLE_LATE];
+    struct slice front = slice_cut(bytes, 0, NEEDLE_LATE);
     struct window w = {slice_make(joined, s->tail_len + front.len), s->total - s->tail_len};
     uint64_t end = s->total + front.len;
 
     memcpy(joined, s->tail, s->tail_len);
     memcpy(joined + s->tail_len, front.ptr, front.len);
-    return end < TRACE_RUN ? (struct trace_match){0} : look_up_to(t, s, &w, end - TRACE_RUN);
+    return end < NEEDLE_RUN ? (struct needle_match){0} : look_up_to(t, s, &w, end - NEEDLE_RUN);
 }
 
-struct trace_match trace_feed(const struct trace *t, struct trace_scan *s, struct slice bytes)
+struct needle_match needle_feed(const struct needle *t, struct needle_scan *s, struct slice bytes)
 {
     struct window w = {bytes, s->total};
-    struct trace_match m;
+    struct needle_match m;
 
     if (bytes.len == 0)
-        return (struct trace_match){0};
+        return (struct needle_match){0};
     m = feed_border(t, s, bytes);
-    if (!m.found && bytes.len > TRACE_LATE)
-        m = look_up_to(t, s, &w, s->total + bytes.len - TRACE_RUN);
+    if (!m.found && bytes.len > NEEDLE_LATE)
+        m = look_up_to(t, s, &w, s->total + bytes.len - NEEDLE_RUN);
     keep_tail(s, bytes);
     s->total += bytes.len;
     return m;
 }
 
-struct trace_match trace_finish(const struct trace *t, struct trace_scan *s)
+struct needle_match needle_finish(const struct needle *t, struct needle_scan *s)
 {
     struct window w = {slice_make(s->tail, s->tail_len), s->total - s->tail_len};
 
-    return s->total < TRACE_PIECE ? (struct trace_match){0} : look_up_to(t, s, &w, s->total - TRACE_PIECE);
+    return s->total < NEEDLE_PIECE ? (struct needle_match){0} : look_up_to(t, s, &w, s->total - NEEDLE_PIECE);
 }
