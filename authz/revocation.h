@@ -11,10 +11,22 @@
 
 enum revocation_kind { REVOKE_JTI, REVOKE_SANDBOX, REVOKE_ISSUED_BEFORE };
 
+/* "jti", "sandbox", "issued-before": in the file and on the admin socket. */
+const char *revocation_kind_name(enum revocation_kind kind);
+bool revocation_kind_find(struct slice name, enum revocation_kind *out);
+/* May value be revoked as this kind: 1 to 256 bytes of visible ASCII; decimal seconds for REVOKE_ISSUED_BEFORE. */
+bool revocation_check(enum revocation_kind kind, struct slice value, struct fault *why);
+
 struct revocations;
 
-/* Supervisor: make the shared memory, filled from the file (absent is empty). fd is given by revocations_fd (borrowed). */
+/*
+ * Supervisor: make the shared memory, filled from the file (absent is empty). fd is given by revocations_fd (borrowed).
+ * Entries whose time is over are forgotten, also in the file. A line that cannot be read refuses the
+ * whole file ("revocations:3: ..."); but half a line at the very end, never confirmed to anybody, is dropped.
+ */
 struct revocations *revocations_create(const char *path, struct fault *why);
+/* For tools: what the file says, in memory of one's own; nothing is written. */
+struct revocations *revocations_read(const char *path, struct fault *why);
 /* Worker: map it read-only. */
 struct revocations *revocations_map(int fd, struct fault *why);
 void revocations_free(struct revocations *r);
@@ -22,14 +34,16 @@ int revocations_fd(const struct revocations *r);
 
 /*
  * Supervisor: add one, on disk (fsync) before in memory. value is a jti, a sandbox,
- * or a decimal time in seconds (REVOKE_ISSUED_BEFORE). until_s: when it may be forgotten (0: never).
+ * or a decimal time in seconds (REVOKE_ISSUED_BEFORE). until_s: when it ends and may be forgotten (0: never;
+ * REVOKE_ISSUED_BEFORE holds without an end). FAULT_LIMIT when the memory made at the start is full.
  */
 bool revocations_add(struct revocations *r, enum revocation_kind kind, struct slice value, int64_t until_s,
                      struct fault *why);
 /* Add to the file alone, under its lock, when no gateway runs. */
 bool revocations_append(const char *path, enum revocation_kind kind, struct slice value, int64_t until_s,
                         struct fault *why);
-bool revocations_has(const struct revocations *r, const struct identity *i);
+/* Is the token of i revoked at now_s: its jti, its sandbox, or all that was issued when it was? */
+bool revocations_has(const struct revocations *r, const struct identity *i, int64_t now_s);
 /* Goes up with each change: a cheap look whether anything was added. */
 uint64_t revocations_version(const struct revocations *r);
 

@@ -1,49 +1,66 @@
 /*
- * Leave tokens (design 7): JWT in the RFC 9068 profile, checked by RFC 8725. The only file that knows libjwt is
- * token.c. Cheap checks (shape, size, header members, claims, times) come before any signature;
+ * Leave tokens (design 7): JWT in the RFC 9068 profile, checked by RFC 8725. Cheap checks (shape, size,
+ * header members, claims, times: authz/claims.h) come before any signature;
  * verified tokens are cached by SHA-256 of their text with the key-set generation.
- * Pure but for the cache: now is a parameter.
+ * Pure but for that memory: now is a parameter.
+ *
+ * Signatures are verified by OpenSSL with keys parsed once (authz/key.h), not by libjwt: its 1.10.2 takes a key as
+ * text and parses it each time, lets the token's header choose how that text is used (HS256 verifies with the text
+ * of a public key), takes a NULL or empty key for "do not verify", and decodes leniently. Everything it
+ * would do after the strict reading is one call to EVP_DigestVerify. tests/unit/token.c keeps it as an independent
+ * second opinion, and shows that each of its traps is refused here. Measured: ES256 0.1 ms instead of 0.5 ms.
  */
 #ifndef AUTHZ_TOKEN_H
 #define AUTHZ_TOKEN_H
 
 #include "authz/identity.h"
 #include "authz/issuer.h"
+#include "authz/pins.h"
 #include "authz/revocation.h"
+#include "base/buf.h"
+
+#define TOKEN_CREDENTIAL_MAX 16384 /* bytes of a Proxy-Authorization value that are looked at */
 
 /* Where a token came from; what it is bound to is checked against this. */
 struct token_context {
     const char *listener; /* name of the listener */
-    const char *source;   /* source IP address as text */
+    const char *source;   /* source IP address as text; NULL or "": a listener of one sandbox (unix, vsock) */
     int64_t now_s;
 };
 
 struct verifier;
 
-/* issuers and revocations are kept. cache_size: most verified tokens remembered. */
+/* issuers and revocations are kept; revocations may be NULL (tools). cache_size: most verified tokens remembered. */
 struct verifier *verifier_new(const struct issuers *issuers, const char *audience,
                               const struct revocations *revocations, size_t cache_size);
 void verifier_free(struct verifier *v);
+/* Other issuers from now on (kept): what is remembered of other generations is verified anew. */
+void verifier_use_issuers(struct verifier *v, const struct issuers *issuers);
+/* Pins that all workers share (kept); without, the verifier has its own. */
+void verifier_use_pins(struct verifier *v, struct pins *pins);
 
 /*
  * The identity a token text proves, or NULL and why->reason = one of token_*.
  * The caller gives the reference back with identity_unref(). Every call checks
- * time and revocation again, also on a cache hit. Failures per source are counted: over
- * limits (20 a minute) the answer is token_failures without looking at the token.
+ * time, revocation and binding again, also on a cache hit. Tokens that do not verify are counted per source: over
+ * 20 a minute the answer is token_failures without looking at any token that is not remembered as verified.
+ * A token without cnf that comes with a source address is pinned to it (design 7), unless its issuer says
+ * pin-source: false.
  */
 struct identity *verifier_check(struct verifier *v, struct slice token, const struct token_context *context,
                                 struct fault *why);
 
 /*
- * What can change for a token already verified: expiry (with the issuer's leeway), revocation.
- * False and why->reason = token_expired or token_revoked.
+ * What can change for a token already verified: expiry (with the issuer's leeway), revocation, its issuer
+ * or key no longer configured. False and why->reason = token_expired, token_revoked, token_issuer or token_key_unknown.
  */
 bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_t now_s, struct fault *why);
 
 /*
  * The token inside a Proxy-Authorization (or Authorization) value: Bearer (RFC 6750 2.1), or Basic
  * (RFC 7617) with the token as password, split at the first colon, any user name. Strict
- * base64. Basic is decoded into scratch; *token borrows from value or scratch. why->reason: token_malformed.
+ * base64. Basic is decoded into scratch; *token borrows from value or scratch. why->reason: token_malformed,
+ * token_oversize.
  */
 bool token_from_credentials(struct slice value, struct buf *scratch, struct slice *token, struct fault *why);
 

@@ -1,0 +1,180 @@
+/*
+ * Owns a mapping of shared memory that several processes write without locks. A place is taken by exchanging its
+ * token word for TAKEN, filled, and published by writing the token; then it stays as it is until its time is over.
+ */
+#include "authz/pins.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include "base/buf.h"
+#include "base/secret.h"
+
+enum { WAYS = 16, PATIENCE = 10000 };
+#define MAGIC 0x31736e6970786521u
+
+enum { UNUSED = 0, TAKEN = 2 };
+
+struct place {
+    _Atomic uint64_t token; /* UNUSED, TAKEN, or odd */
+    _Atomic uint64_t source;
+    _Atomic int64_t forget_s;
+};
+
+struct shared {
+    uint64_t magic, n_places; /* a multiple of WAYS */
+    unsigned char key[16];    /* so that nobody outside can choose places or sources that collide */
+    struct place places[];
+};
+
+struct pins {
+    struct shared *shared;
+    size_t size;
+    int fd;
+};
+
+static struct pins *map(int fd, size_t size, struct fault *why)
+{
+    struct pins *p;
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (at == MAP_FAILED) {
+        fault_set(why, FAULT_IO, "mapping the pins: %s", strerror(errno));
+        return NULL;
+    }
+    if (!(p = calloc(1, sizeof *p)))
+        abort();
+    *p = (struct pins){.shared = at, .size = size, .fd = fd};
+    return p;
+}
+
+struct pins *pins_create(size_t entries, struct fault *why)
+{
+    size_t places = (entries + WAYS) / WAYS * WAYS * 4 / 3 / WAYS * WAYS + WAYS;
+    size_t size = sizeof(struct shared) + places * sizeof(struct place);
+    int fd = memfd_create("exeat-pins", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct pins *p = NULL;
+
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        fault_set(why, FAULT_IO, "shared memory for the pins: %s", strerror(errno));
+    else
+        p = map(fd, size, why);
+    if (!p) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    p->shared->n_places = places;
+    secret_random(p->shared->key, sizeof p->shared->key);
+    p->shared->magic = MAGIC;
+    return p;
+}
+
+struct pins *pins_map(int fd, struct fault *why)
+{
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), seals = fcntl(fd, F_GET_SEALS);
+    struct pins *p = NULL;
+    struct stat st;
+
+    if (own < 0 || seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(own, &st) < 0 ||
+        (size_t)st.st_size < sizeof(struct shared))
+        fault_set(why, FAULT_REFUSED, "the pins are not shared memory of the supervisor");
+    else
+        p = map(own, (size_t)st.st_size, why);
+    if (p && (p->shared->magic != MAGIC || p->shared->n_places % WAYS || p->shared->n_places == 0 ||
+              p->shared->n_places > (p->size - sizeof(struct shared)) / sizeof(struct place))) {
+        fault_set(why, FAULT_REFUSED, "the shared memory holds no pins");
+        pins_free(p);
+        return NULL;
+    }
+    if (!p && own >= 0)
+        close(own);
+    return p;
+}
+
+void pins_free(struct pins *p)
+{
+    if (!p)
+        return;
+    munmap(p->shared, p->size);
+    close(p->fd);
+    free(p);
+}
+
+int pins_fd(const struct pins *p)
+{
+    return p->fd;
+}
+
+/* Two words that stand for the token (odd), and for this source of this token. */
+static void hash(const struct pins *p, const unsigned char *fingerprint, struct slice source, uint64_t *token,
+                 uint64_t *pinned)
+{
+    unsigned char digest[32];
+    struct buf text = {0};
+
+    memcpy(token, fingerprint, sizeof *token);
+    *token |= 1;
+    buf_append(&text, slice_make(p->shared->key, sizeof p->shared->key));
+    buf_append(&text, slice_make(fingerprint, 32));
+    buf_append(&text, source);
+    if (!EVP_Q_digest(NULL, "SHA256", NULL, buf_slice(&text).ptr, buf_len(&text), digest, NULL))
+        abort();
+    memcpy(pinned, digest, sizeof *pinned);
+    buf_free(&text);
+}
+
+/* The place of this token, after waiting for those that are being filled just now; NULL when there is none. */
+static struct place *find(struct place *set, uint64_t token)
+{
+    for (int i = 0; i < WAYS; i++) {
+        uint64_t held = atomic_load(&set[i].token);
+
+        for (int n = 0; held == TAKEN && n < PATIENCE; n++)
+            held = atomic_load(&set[i].token);
+        if (held == token)
+            return &set[i];
+    }
+    return NULL;
+}
+
+/* Take a place that was never used, or whose time is over. */
+static bool take(struct place *at, uint64_t token, uint64_t source, int64_t forget_s, int64_t now_s)
+{
+    uint64_t held = atomic_load(&at->token);
+
+    if (held == TAKEN || (held != UNUSED && atomic_load(&at->forget_s) > now_s))
+        return false;
+    if (!atomic_compare_exchange_strong(&at->token, &held, TAKEN))
+        return false;
+    atomic_store(&at->source, source);
+    atomic_store(&at->forget_s, forget_s);
+    atomic_store(&at->token, token);
+    return true;
+}
+
+bool pins_hold(struct pins *p, const unsigned char *fingerprint, struct slice source, int64_t forget_s, int64_t now_s)
+{
+    struct place *set, *found;
+    uint64_t token, pinned;
+
+    hash(p, fingerprint, source, &token, &pinned);
+    set = &p->shared->places[(token >> 1) % (p->shared->n_places / WAYS) * WAYS];
+    if ((found = find(set, token)))
+        return atomic_load(&found->source) == pinned;
+    for (int i = 0; i < WAYS; i++)
+        if (take(&set[i], token, pinned, forget_s, now_s))
+            return true;
+        else if ((found = find(set, token))) /* another worker was faster */
+            return atomic_load(&found->source) == pinned;
+    return false;
+}

@@ -1,0 +1,29 @@
+/*
+ * Pins: a token without a binding of its own (cnf) belongs to the first source address that shows it, until it
+ * expires. Shared memory that all workers map and write, so the first source on any worker is the
+ * first; without it each verifier has a private one. What is kept is a keyed hash of token and source, no more.
+ * Pins do not survive a restart of the gateway: a token is then pinned anew.
+ */
+#ifndef AUTHZ_PINS_H
+#define AUTHZ_PINS_H
+
+#include "base/fault.h"
+#include "base/slice.h"
+
+struct pins;
+
+/* Shared memory for about entries live tokens (1 MiB for 32,768). pins_fd() is borrowed, for pins_map() elsewhere. */
+struct pins *pins_create(size_t entries, struct fault *why);
+struct pins *pins_map(int fd, struct fault *why);
+void pins_free(struct pins *p);
+int pins_fd(const struct pins *p);
+
+/*
+ * Is source the one that the token (its 32-byte fingerprint) is pinned to? A token not seen before is pinned to it.
+ * Forgotten forget_s seconds after 1970: after that the token must be refused before this is asked.
+ * False as well when there is no room, which takes more live tokens than the table was made for.
+ */
+bool pins_hold(struct pins *p, const unsigned char *fingerprint, struct slice source, int64_t forget_s,
+               int64_t now_s);
+
+#endif
