@@ -73,9 +73,8 @@ static void rfc_7515_examples_verify_and_altered_ones_do_not(void **state)
         struct key *k = read_jwk(rows[i].jwk, ES | RS | HS, &why);
         struct buf bytes = {0};
 
-        print_message("  %s\n", rows[i].name);
-        assert_non_null(k);
-        assert_true(verifies(k, rows[i].input, rows[i].signature));
+        if (!k || !verifies(k, rows[i].input, rows[i].signature))
+            fail_msg("%s does not verify", rows[i].name);
         assert_false(verifies(k, "eyJhbGciOiJFUzI1NiJ9.e30", rows[i].signature));
         assert_true(text_unbase64url(slice_of(rows[i].signature), &bytes));
         assert_false(key_verify(k, slice_of(rows[i].input), SLICE("")));
@@ -157,14 +156,8 @@ static void keys_are_read_or_refused(void **state)
         struct fault why = {0};
         struct key *k = read_jwk(rows[i].jwk, rows[i].allowed, &why);
 
-        print_message("  %s: %s\n", rows[i].name, k ? "accepted" : why.text);
-        if (rows[i].says) {
-            assert_null(k);
-            assert_non_null(strstr(why.text, rows[i].says));
-        } else {
-            assert_non_null(k);
-            assert_string_equal(key_id(k), "a");
-        }
+        if (rows[i].says ? k || !strstr(why.text, rows[i].says) : !k || strcmp(key_id(k), "a") != 0)
+            fail_msg("%s: %s", rows[i].name, k ? "accepted" : why.text);
         key_free(k);
     }
 }
