@@ -1,0 +1,225 @@
+/*
+ * Heads: start line, fields and what they say of the framing. We read them ourselves, strictly, and ask llhttp for
+ * a second opinion; where the two differ, the message has two meanings and is refused.
+ */
+#include <llhttp.h>
+#include <string.h>
+
+#include "net/line.h"
+
+static bool bad(struct fault *why, const char *text)
+{
+    return fault_reason(why, REASON_REQUEST_MALFORMED, "%s", text);
+}
+
+/* ---- start lines ---- */
+
+static bool read_version(struct slice s, struct head *h, struct fault *why)
+{
+    if (s.len != 8 || !slice_starts(s, SLICE("HTTP/")) || s.ptr[6] != '.' || s.ptr[5] < '0' || s.ptr[5] > '9' ||
+        s.ptr[7] < '0' || s.ptr[7] > '9')
+        return bad(why, "no HTTP version in the start line");
+    if (s.ptr[5] != '1' || s.ptr[7] > '1')
+        return fault_reason(why, REASON_VERSION_NOT_SUPPORTED, "%.*s", SLICE_ARG(s));
+    h->minor = s.ptr[7] - '0';
+    return true;
+}
+
+static bool is_target(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if ((unsigned char)s.ptr[i] <= 0x20 || (unsigned char)s.ptr[i] >= 0x7f)
+            return false;
+    return s.len > 0;
+}
+
+static bool read_request_line(struct slice line, const struct message_limits *limits, struct head *h,
+                              struct fault *why)
+{
+    struct slice version, more;
+
+    if (!slice_next(&line, ' ', &h->method) || !slice_next(&line, ' ', &h->target) ||
+        !slice_next(&line, ' ', &version) || slice_next(&line, ' ', &more))
+        return bad(why, "the request line is not method, one space, target, one space, version");
+    if (!line_is_token(h->method) || !is_target(h->target))
+        return bad(why, "a method or target with characters that do not belong there");
+    if (h->target.len > limits->target)
+        return fault_reason(why, REASON_TARGET_TOO_LONG, "the target is longer than %zu bytes", limits->target);
+    return read_version(version, h, why);
+}
+
+static bool read_status_line(struct slice line, struct head *h, struct fault *why)
+{
+    uint64_t status;
+
+    if (line.len < 12 || line.ptr[8] != ' ' || (line.len > 12 && line.ptr[12] != ' ') ||
+        !slice_decimal(slice_cut(line, 9, 12), 599, &status) || status < 100)
+        return bad(why, "the status line is not version, space, three digits");
+    h->status = (int)status;
+    h->reason = slice_from(line, 13);
+    for (size_t i = 0; i < h->reason.len; i++)
+        if (((unsigned char)h->reason.ptr[i] < 0x20 && h->reason.ptr[i] != '\t') || h->reason.ptr[i] == 0x7f)
+            return bad(why, "a control character in the reason phrase");
+    return read_version(slice_cut(line, 0, 8), h, why);
+}
+
+/* ---- what the fields say ---- */
+
+/* The fields that decide, found in one pass. */
+struct deciding {
+    const struct field *length, *coding, *host, *expect;
+    size_t n_length, n_coding, n_host, n_expect;
+    bool close, keep_alive, upgrade, has_upgrade;
+};
+
+static void note(struct deciding *d, const struct head *h, const struct field *f)
+{
+    struct slice n = f->name;
+
+    if (n.len == 14 && slice_is_nocase(n, "content-length")) {
+        d->length = f;
+        d->n_length++;
+    } else if (n.len == 17 && slice_is_nocase(n, "transfer-encoding")) {
+        d->coding = f;
+        d->n_coding++;
+    } else if (n.len == 4 && slice_is_nocase(n, "host")) {
+        d->host = f;
+        d->n_host++;
+    } else if (n.len == 6 && slice_is_nocase(n, "expect")) {
+        d->expect = f;
+        d->n_expect++;
+    } else if (n.len == 7 && slice_is_nocase(n, "upgrade")) {
+        d->has_upgrade = true;
+    } else if (n.len == 10 && slice_is_nocase(n, "connection")) {
+        d->close = d->close || head_lists(h, "connection", "close");
+        d->keep_alive = d->keep_alive || head_lists(h, "connection", "keep-alive");
+        d->upgrade = d->upgrade || head_lists(h, "connection", "upgrade");
+    }
+}
+
+/* RFC 9112 6: one framing, said once, in one way. */
+static bool read_framing(const struct deciding *d, struct head *h, struct fault *why)
+{
+    if (d->n_length > 1 || d->n_coding > 1)
+        return bad(why, "the framing is said twice");
+    if (d->n_length && d->n_coding)
+        return bad(why, "Content-Length together with Transfer-Encoding");
+    if (d->n_coding) {
+        if (h->minor == 0)
+            return bad(why, "Transfer-Encoding in HTTP/1.0");
+        if (!slice_is_nocase(d->coding->value, "chunked"))
+            return bad(why, "a transfer coding other than chunked");
+        h->framing = FRAMING_CHUNKED;
+    } else if (d->n_length) {
+        if (!slice_decimal(d->length->value, INT64_MAX, &h->length))
+            return bad(why, "a Content-Length that is not plain digits");
+        h->framing = FRAMING_LENGTH;
+    }
+    return true;
+}
+
+/* Fields that a Connection field may not take away from the next hop (RFC 9110 7.6.1). */
+static bool names_what_it_must_not(const struct head *h)
+{
+    static const char *const names[] = {"host", "content-length", "transfer-encoding", "expect", "via"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (head_lists(h, "connection", names[i]))
+            return true;
+    return false;
+}
+
+static bool judge_request(const struct deciding *d, struct head *h, struct fault *why)
+{
+    if (d->n_host > 1 || (d->n_host == 0 && h->minor == 1))
+        return bad(why, d->n_host ? "two Host fields" : "no Host field");
+    if (d->n_expect) {
+        h->expect_continue = d->n_expect == 1 && h->minor == 1 && slice_is_nocase(d->expect->value, "100-continue");
+        h->expect_other = !h->expect_continue && h->minor == 1;
+    }
+    if (slice_is(h->method, "CONNECT")) {
+        if (d->n_coding || (d->n_length && h->length))
+            return bad(why, "CONNECT with content");
+        h->framing = FRAMING_NONE;
+    }
+    return true;
+}
+
+static bool judge(enum message_kind kind, const struct deciding *d, struct head *h, struct fault *why)
+{
+    if (!read_framing(d, h, why))
+        return false;
+    if (names_what_it_must_not(h))
+        return bad(why, "Connection names a field that is not the connection's");
+    h->keep_alive = !d->close && (h->minor == 1 || d->keep_alive);
+    h->upgrade = d->upgrade && d->has_upgrade;
+    if (kind == MESSAGE_REQUEST)
+        return judge_request(d, h, why);
+    if (h->framing == FRAMING_NONE)
+        h->framing = FRAMING_CLOSE;
+    return true;
+}
+
+bool head_parse(enum message_kind kind, struct slice raw, const struct message_limits *limits, struct field *fields,
+                struct head *h, struct fault *why)
+{
+    struct deciding d = {0};
+    struct slice line;
+
+    *h = (struct head){.fields = fields};
+    if (!line_next(&raw, &line))
+        return bad(why, "no start line");
+    if (!(kind == MESSAGE_REQUEST ? read_request_line(line, limits, h, why) : read_status_line(line, h, why)))
+        return false;
+    while (line_next(&raw, &line) && line.len) {
+        if (h->n_fields >= limits->n_fields)
+            return fault_reason(why, REASON_HEAD_TOO_LARGE, "more than %zu fields", limits->n_fields);
+        if (!line_field(line, &fields[h->n_fields], why))
+            return false;
+        h->n_fields++;
+        note(&d, h, &fields[h->n_fields - 1]);
+    }
+    return judge(kind, &d, h, why);
+}
+
+/* ---- the second opinion ---- */
+
+/* llhttp forgets its flags at the end of a message: what it thought of the head is kept here. */
+static int on_headers_complete(llhttp_t *parser)
+{
+    *(llhttp_t *)parser->data = *parser;
+    return 1; /* the content is ours to read */
+}
+
+static bool agrees(enum message_kind kind, const llhttp_t *p, const struct head *h)
+{
+    bool chunked = (p->flags & F_CHUNKED) != 0, length = (p->flags & F_CONTENT_LENGTH) != 0;
+
+    if (p->http_major != 1 || p->http_minor != h->minor)
+        return false;
+    if (kind == MESSAGE_RESPONSE && p->status_code != h->status)
+        return false;
+    if (h->framing == FRAMING_CHUNKED)
+        return chunked && !length;
+    if (h->framing == FRAMING_LENGTH)
+        return length && !chunked;
+    return !chunked;
+}
+
+bool head_second_opinion(enum message_kind kind, struct slice raw, const struct head *h, struct fault *why)
+{
+    static llhttp_settings_t settings;
+    llhttp_t parser, seen = {0};
+    llhttp_errno_t error;
+
+    if (!settings.on_headers_complete) {
+        llhttp_settings_init(&settings);
+        settings.on_headers_complete = on_headers_complete;
+    }
+    llhttp_init(&parser, kind == MESSAGE_REQUEST ? HTTP_REQUEST : HTTP_RESPONSE, &settings);
+    parser.data = &seen;
+    error = llhttp_execute(&parser, raw.ptr, raw.len);
+    if (error != HPE_OK && error != HPE_PAUSED_UPGRADE)
+        return bad(why, llhttp_get_error_reason(&parser) ? llhttp_get_error_reason(&parser) : "refused by the parser");
+    return agrees(kind, &seen, h) || bad(why, "two readings of the head differ");
+}
