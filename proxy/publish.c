@@ -178,10 +178,11 @@ static void on_late(void *arg)
         visit_free(v);
 }
 
+static const struct message_limits limits = {.head = HEAD_MAX, .target = TARGET_MAX, .n_fields = FIELDS_MAX};
+
 static void on_visitor(void *arg, int fd)
 {
     struct publish *p = arg;
-    struct message_limits limits = {.head = HEAD_MAX, .target = TARGET_MAX, .n_fields = FIELDS_MAX};
     struct visit *v = calloc(1, sizeof *v);
 
     if (!v)
