@@ -17,6 +17,7 @@ struct texts {
 
 struct entry {
     struct texts locations, methods, paths;
+    struct pattern **patterns; /* of paths */
     struct detail view; /* what callers see of the three */
 };
 
@@ -108,6 +109,21 @@ static bool read_texts(json_t *array, const char *name, bool (*read)(struct slic
     return true;
 }
 
+static bool compile_paths(struct entry *e, struct fault *why)
+{
+    if (!(e->patterns = calloc(e->paths.count + 1, sizeof *e->patterns)))
+        abort();
+    for (size_t i = 0; i < e->paths.count; i++) {
+        struct fault bad = {0};
+
+        if (!(e->patterns[i] = pattern_parse(slice_of(e->paths.list[i]), &bad)))
+            return fault_reason(why, REASON_TOKEN_CLAIMS, "authorization_details: entry %zu of paths: %s", i, bad.text);
+        if (pattern_capture_count(e->patterns[i]))
+            return fault_reason(why, REASON_TOKEN_CLAIMS, "authorization_details: entry %zu of paths captures", i);
+    }
+    return true;
+}
+
 static bool read_entry(json_t *object, struct entry *e, struct fault *why)
 {
     const char *name;
@@ -127,11 +143,14 @@ static bool read_entry(json_t *object, struct entry *e, struct fault *why)
         if (!ok)
             return false;
     }
+    if (!compile_paths(e, why))
+        return false;
     e->view = (struct detail){.locations = (const char *const *)e->locations.list,
                               .n_locations = e->locations.count,
                               .methods = (const char *const *)e->methods.list,
                               .n_methods = e->methods.count,
                               .paths = (const char *const *)e->paths.list,
+                              .patterns = e->patterns,
                               .n_paths = e->paths.count};
     return true;
 }
@@ -190,6 +209,9 @@ void details_free(struct details *d)
     for (size_t i = 0; i < d->count; i++) {
         texts_free(&d->entries[i].locations);
         texts_free(&d->entries[i].methods);
+        for (size_t k = 0; d->entries[i].patterns && k < d->entries[i].paths.count; k++)
+            pattern_free(d->entries[i].patterns[k]);
+        free(d->entries[i].patterns);
         texts_free(&d->entries[i].paths);
     }
     free(d);

@@ -8,8 +8,7 @@
 #ifndef AUTHZ_DETAIL_H
 #define AUTHZ_DETAIL_H
 
-#include "base/fault.h"
-#include "base/slice.h"
+#include "authz/pattern.h"
 
 /* An empty list was not written, and does not narrow. */
 struct detail {
@@ -18,7 +17,8 @@ struct detail {
     size_t n_locations;
     const char *const *methods; /* "actions" in the token: upper-case HTTP methods */
     size_t n_methods;
-    const char *const *paths; /* patterns as in a rule, each starting with "/", without a query */
+    const char *const *paths; /* patterns as in a rule, each starting with "/", without a query or captures */
+    struct pattern *const *patterns; /* the same, compiled (authz/pattern.h) */
     size_t n_paths;
 };
 

@@ -192,7 +192,7 @@ bool path_canonical(struct slice raw, struct buf *out, struct fault *why)
 bool path_is_loose(struct slice canonical)
 {
     return slice_find(canonical, '%') >= 0 || slice_find(canonical, ';') >= 0 ||
-           slice_search(canonical, SLICE("//")) >= 0 || (canonical.len > 1 && slice_ends(canonical, SLICE("/")));
+           slice_search(canonical, SLICE("//")) >= 0;
 }
 
 void path_loosen(struct slice canonical, struct buf *out)
@@ -213,8 +213,6 @@ void path_loosen(struct slice canonical, struct buf *out)
             continue;
         *at++ = c;
     }
-    if (at - start > 1 && at[-1] == '/')
-        at--;
     buf_commit(out, (size_t)(at - start));
 }
 

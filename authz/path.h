@@ -19,7 +19,7 @@ bool path_canonical(struct slice raw, struct buf *out, struct fault *why);
 
 /*
  * Append what a careless server may take a canonical path for: every escape decoded, parameters (";x") dropped,
- * empty segments and a trailing slash gone. Deny rules look at this too; nothing is ever allowed by it.
+ * empty segments gone. Deny rules look at this too; nothing is ever allowed by it.
  */
 void path_loosen(struct slice canonical, struct buf *out);
 /* False when loosening would change nothing. */

@@ -15,12 +15,19 @@ extern const struct conf_section services_section;
 struct policy;
 struct service; /* borrowed from its policy */
 
+/* NULL with "file:line:col: ..." in why when any service is refused. c is borrowed. */
 struct policy *policy_compile(const struct conf *c, struct fault *why);
 void policy_free(struct policy *p);
 uint64_t policy_generation(const struct policy *p);
 void policy_set_generation(struct policy *p, uint64_t generation);
 
-/* The service that lists (host, port), exact before suffix; NULL when none. host is canonical. */
+/* All listed hosts, exact names and "*.suffix", sorted, each once; *n of them. For the CA's name constraints. */
+const char *const *policy_hosts(const struct policy *p, size_t *n);
+
+/*
+ * The service that lists (host, port), exact before suffix; NULL when none. host is canonical. Below a suffix, labels
+ * are at most 40 characters: longer ones carry something else than names.
+ */
 const struct service *policy_find(const struct policy *p, const char *host, uint16_t port);
 size_t policy_count(const struct policy *p);
 const struct service *policy_service(const struct policy *p, size_t i);
@@ -36,13 +43,20 @@ size_t service_address_count(const struct service *s);
 const char *service_address(const struct service *s, size_t i);
 bool service_allows_private(const struct service *s);
 const char *service_ca_file(const struct service *s); /* absolute path, or NULL: system trust */
+const char *service_scope(const struct service *s);
 uint64_t service_body_limit(const struct service *s); /* request bytes; 0: no body */
+uint64_t service_target_limit(const struct service *s); /* authorize() holds it; 0: none but limits.target */
 bool service_allows_unscannable(const struct service *s);
 bool service_strips_credentials(const struct service *s); /* client-credentials: strip */
-/* Is this request field forwarded? (presets: an allowlist; otherwise everything but hop-by-hop and credentials) */
+/*
+ * Is this request field forwarded? forward-fields or the preset: what they list. Neither: everything but fields that
+ * claim what only a gateway may say (X-Forwarded-For, X-HTTP-Method-Override, ...). Credentials only with
+ * client-credentials: allow, hop-by-hop fields never, Host and Content-Length always: they are the proxy's to write.
+ */
 bool service_forwards_field(const struct service *s, struct slice name);
 const char *service_audit(const struct service *s); /* "waived: reason", or "" */
 bool service_is_waived(const struct service *s);
+bool service_observes(const struct service *s); /* observe: true */
 
 struct decision {
     bool allowed;
@@ -61,8 +75,10 @@ struct trace {
 };
 
 /*
- * May identity make this request now? identity NULL: no token. A CONNECT is judged by destination, token and
- * scope; the requests inside it each by everything. trace may be NULL.
+ * May identity make this request now? identity NULL: no token, and the answer is token_missing, whatever is listed. A
+ * CONNECT is judged by token, destination and scope; the requests inside it each by everything. Expiry and
+ * revocation are the verifier's (verifier_recheck); here only a token that no leeway can save is refused.
+ * Deny rules match every reading of the path that a careless server may have (path_loosen). trace may be NULL.
  */
 struct decision authorize(const struct policy *p, const struct identity *identity, const struct request *r,
                           int64_t now_s, const struct trace *trace);

@@ -22,8 +22,7 @@ struct errand_office {
     struct recorder *recorder;
     const struct policy *policy;
     const struct bounds *bounds;
-    int64_t timeout_ms; /* for look-up and dial together */
-    int64_t stagger_ms; /* net/dial.h */
+    struct dial_settings dial;
 };
 
 /* What a worker asks for; borrowed. */

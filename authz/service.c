@@ -1,0 +1,375 @@
+/* Compiles one service from its configuration; owns what it compiled. Knows no other service. */
+#include "authz/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/field.h"
+#include "authz/path.h"
+#include "authz/preset.h"
+#include "base/text.h"
+#include "net/addr.h"
+
+enum { BODY_DEFAULT = 1 << 20 };
+
+static const struct conf_key keys[] = {
+    {"preset", CONF_CHOICE, "none", PRESET_CHOICES, "rules, fields and limits for a kind of client; hosts stay yours", 0},
+    {"hosts", CONF_LIST, NULL, NULL, "host names, or *.suffix for all names below", CONF_REQUIRED},
+    {"ports", CONF_LIST, NULL, NULL, "TLS ports; 443 when neither these nor plain-ports are written", 0},
+    {"plain-ports", CONF_LIST, "", NULL, "ports for plain HTTP", 0},
+    {"addresses", CONF_LIST, "", NULL, "fixed destinations IP:PORT; no look-up is made", 0},
+    {"allow-private", CONF_BOOL, "false", NULL, "addresses of RFC 1918, RFC 6598 and unique local ones are fine", 0},
+    {"ca-file", CONF_PATH, NULL, NULL, "PEM file of the only CAs to trust for this service; else the system's", 0},
+    {"allow", CONF_LIST, "", NULL,
+     "rules \"METHOD[,METHOD] /path[?query]\"; written, they stand for those of the preset", 0},
+    {"deny", CONF_LIST, "", NULL, "rules that win over allow, on every reading of the path; added to the preset's", 0},
+    {"bind", CONF_MAP, NULL, NULL, "for each {name} captured in allow: the segments it may be", 0},
+    {"scope", CONF_TEXT, NULL, NULL, "the scope a leave token must carry", CONF_REQUIRED},
+    {"client-credentials", CONF_CHOICE, "refuse", "refuse|strip|allow", "Authorization, Cookie and such from sandboxes",
+     0},
+    {"forward-fields", CONF_LIST, "", NULL, "request fields to forward; empty: the preset's, or all that may be", 0},
+    {"body", CONF_SIZE, NULL, NULL, "request body at most; 0 when all rules only read, 1m otherwise, or the preset's",
+     0},
+    {"target", CONF_SIZE, NULL, NULL, "request target at most; presets: 2k, otherwise limits.target alone", 0},
+    {"audit", CONF_TEXT, "", NULL, "\"waived: REASON\" opens the service without an attestation", 0},
+    {"audit-max-age", CONF_TIME, "7d", NULL, "how old a passing attestation may be", 0},
+    {"observe", CONF_BOOL, "false", NULL, "allow, and record, what the allow rules do not: methods, paths, queries", 0},
+    {"unscannable", CONF_CHOICE, "refuse", "refuse|allow", "request bodies that cannot be looked into", 0},
+};
+
+const struct conf_section services_section = {
+    .name = "services",
+    .named = true,
+    .keys = keys,
+    .n_keys = sizeof keys / sizeof *keys,
+    .help = "listed destinations: nothing else is reachable",
+};
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+void texts_add(struct texts *t, char *text)
+{
+    t->list = must(reallocarray(t->list, t->count + 1, sizeof *t->list));
+    t->list[t->count++] = text;
+}
+
+void texts_free(struct texts *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        free(t->list[i]);
+    free(t->list);
+    *t = (struct texts){0};
+}
+
+bool ports_hold(const struct ports *p, uint16_t port)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->list[i] == port)
+            return true;
+    return false;
+}
+
+static char *copy(const char *text)
+{
+    return text ? text_copy(slice_of(text)) : NULL;
+}
+
+/* A name, or "*." and a suffix of at least two labels. */
+static bool read_host(const struct conf_item *item, int i, struct texts *hosts, struct fault *why)
+{
+    struct slice text = slice_of(conf_list_text(item, "hosts", (size_t)i));
+    bool suffix = slice_starts(text, SLICE("*."));
+    char name[2 + NAME_MAX_LEN + 1] = "*.";
+    struct fault bad = {0};
+
+    if (!suffix && slice_find(text, '*') >= 0)
+        return conf_refuse(item, "hosts", i, why, "expected a name or *.suffix, found \"%.*s\"", SLICE_ARG(text));
+    if (!name_canonical(slice_from(text, suffix ? 2 : 0), name + 2, &bad))
+        return conf_refuse(item, "hosts", i, why, "\"%.*s\": %s", SLICE_ARG(text), bad.text);
+    if (suffix && !strchr(name + 2, '.'))
+        return conf_refuse(item, "hosts", i, why, "%s is too wide: a suffix has at least two labels", name);
+    texts_add(hosts, copy(suffix ? name : name + 2));
+    for (size_t k = 0; k + 1 < hosts->count; k++)
+        if (strcmp(hosts->list[k], hosts->list[hosts->count - 1]) == 0)
+            return conf_refuse(item, "hosts", i, why, "%s is listed twice", hosts->list[k]);
+    return true;
+}
+
+static bool read_hosts(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    for (size_t i = 0; i < conf_list_count(item, "hosts"); i++)
+        if (!read_host(item, (int)i, &s->hosts, why))
+            return false;
+    return s->hosts.count || conf_refuse(item, "hosts", -1, why, "expected at least one host");
+}
+
+static bool read_port_list(const struct conf_item *item, const char *key, struct ports *p, struct fault *why)
+{
+    for (size_t i = 0; i < conf_list_count(item, key); i++) {
+        struct slice text = slice_of(conf_list_text(item, key, i));
+        uint64_t port;
+
+        if (!slice_decimal(text, UINT16_MAX, &port) || port == 0)
+            return conf_refuse(item, key, (int)i, why, "expected a port from 1 to 65535, found \"%.*s\"",
+                               SLICE_ARG(text));
+        if (ports_hold(p, (uint16_t)port))
+            return conf_refuse(item, key, (int)i, why, "port %u is listed twice", (unsigned)port);
+        if (p->count == SERVICE_PORTS_MAX)
+            return conf_refuse(item, key, (int)i, why, "more than %d ports", SERVICE_PORTS_MAX);
+        p->list[p->count++] = (uint16_t)port;
+    }
+    return true;
+}
+
+static bool read_ports(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    if (!read_port_list(item, "ports", &s->tls, why) || !read_port_list(item, "plain-ports", &s->plain, why))
+        return false;
+    for (size_t i = 0; i < s->plain.count; i++)
+        if (ports_hold(&s->tls, s->plain.list[i]))
+            return conf_refuse(item, "plain-ports", (int)i, why, "port %u is a TLS port too (ports)",
+                               s->plain.list[i]);
+    if (!conf_is_written(item, "ports") && s->plain.count == 0)
+        s->tls = (struct ports){{443}, 1};
+    if (s->tls.count + s->plain.count == 0)
+        return conf_refuse(item, "ports", -1, why, "expected at least one port");
+    return true;
+}
+
+static bool read_addresses(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    for (size_t i = 0; i < conf_list_count(item, "addresses"); i++) {
+        const char *text = conf_list_text(item, "addresses", i);
+        enum addr_class class;
+        struct addr a;
+
+        if (!addr_parse(slice_of(text), &a) || a.port == 0)
+            return conf_refuse(item, "addresses", (int)i, why,
+                               "expected IP:PORT such as 10.1.2.3:8443 or [2001:db8::1]:443, found \"%s\"", text);
+        class = addr_classify(&a);
+        if (class == ADDR_METADATA || class == ADDR_SPECIAL)
+            return conf_refuse(item, "addresses", (int)i, why, "%s is a %s address and never reachable", text,
+                               addr_class_name(class));
+        if (class == ADDR_PRIVATE && !s->allow_private)
+            return conf_refuse(item, "addresses", (int)i, why, "%s is private: say allow-private: true", text);
+        texts_add(&s->addresses, copy(text));
+    }
+    return true;
+}
+
+/* RFC 6749 3.3: one scope-token. */
+static bool read_scope(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    const char *scope = conf_text(item, "scope");
+
+    for (const char *p = scope; *p; p++)
+        if (*p <= 0x20 || *p >= 0x7f || *p == '"' || *p == '\\')
+            return conf_refuse(item, "scope", -1, why, "expected one scope such as npm:read, found \"%s\"", scope);
+    if (*scope == '\0')
+        return conf_refuse(item, "scope", -1, why, "expected a scope such as npm:read");
+    s->scope = copy(scope);
+    return true;
+}
+
+/* A bound value is a segment, spelt as paths are. */
+static char *canonical_segment(const char *text)
+{
+    struct buf path = {0};
+    char *segment = NULL;
+
+    buf_printf(&path, "/%s", text);
+    char *raw = buf_take_text(&path);
+
+    if (*text && !strchr(text, '/') && path_canonical(slice_of(raw), &path, NULL))
+        segment = text_copy(slice_from(buf_slice(&path), 1));
+    free(raw);
+    buf_free(&path);
+    return segment;
+}
+
+static bool read_binds(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    size_t n = conf_map_count(item, "bind");
+
+    s->binds = must(calloc(n + 1, sizeof *s->binds));
+    for (size_t i = 0; i < n; i++) {
+        size_t n_values = conf_map_list_count(item, "bind", i);
+        struct bind *b = &s->binds[s->n_binds++];
+
+        b->name = copy(conf_map_name(item, "bind", i));
+        b->values = must(calloc(n_values + 1, sizeof *b->values));
+        for (size_t j = 0; j < n_values; j++) {
+            const char *text = conf_map_list_text(item, "bind", i, j);
+
+            if (!(b->values[b->count] = canonical_segment(text)))
+                return conf_refuse(item, "bind", -1, why, "%s: \"%s\" is not one segment of a path", b->name, text);
+            b->count++;
+        }
+    }
+    return true;
+}
+
+static bool add_rule(struct service *s, struct rules *to, const char *text, bool deny, struct fault *why)
+{
+    to->list = must(reallocarray(to->list, to->count + 1, sizeof *to->list));
+    return rule_parse(&to->list[to->count++], text, &s->methods, deny, s->binds, s->n_binds, why);
+}
+
+static bool read_rule_list(const struct conf_item *item, const char *key, struct service *s, struct rules *to,
+                           struct fault *why)
+{
+    for (size_t i = 0; i < conf_list_count(item, key); i++) {
+        struct fault bad = {0};
+
+        if (!add_rule(s, to, conf_list_text(item, key, i), to == &s->deny, &bad))
+            return conf_refuse(item, key, (int)i, why, "%s", bad.text);
+    }
+    return true;
+}
+
+static void add_preset_rules(struct service *s, struct rules *to, const char *const *rules)
+{
+    for (; *rules; rules++)
+        if (!add_rule(s, to, *rules, to == &s->deny, NULL))
+            abort();
+}
+
+static bool read_rules(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    if (!read_rule_list(item, "allow", s, &s->allow, why) || !read_rule_list(item, "deny", s, &s->deny, why))
+        return false;
+    if (s->preset && s->allow.count == 0)
+        add_preset_rules(s, &s->allow, s->preset->allow);
+    if (s->preset)
+        add_preset_rules(s, &s->deny, s->preset->deny);
+    for (size_t i = 0; i < s->n_binds; i++)
+        if (!s->binds[i].used)
+            return conf_refuse(item, "bind", -1, why, "no allow rule captures {%s}", s->binds[i].name);
+    if (s->allow.count == 0 && !conf_bool(item, "observe"))
+        return conf_refuse(item, "allow", -1, why,
+                           "the service has no rules: say allow: [\"GET,HEAD /**\"], or a preset");
+    return true;
+}
+
+static bool read_fields(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    for (size_t i = 0; i < conf_list_count(item, "forward-fields"); i++) {
+        const char *name = conf_list_text(item, "forward-fields", i);
+
+        if (!field_is_name(slice_of(name)))
+            return conf_refuse(item, "forward-fields", (int)i, why, "\"%s\" is not a field name", name);
+        if (field_is_hop(slice_of(name)))
+            return conf_refuse(item, "forward-fields", (int)i, why, "%s is never forwarded", name);
+        if (field_is_credential(slice_of(name)) && s->credentials != CREDENTIALS_ALLOW)
+            return conf_refuse(item, "forward-fields", (int)i, why,
+                               "%s is a credential: say client-credentials: allow", name);
+        texts_add(&s->fields, copy(name));
+    }
+    return true;
+}
+
+static bool rules_only_read(const struct service *s)
+{
+    uint32_t reads = methods_bit(&s->methods, SLICE("GET")) | methods_bit(&s->methods, SLICE("HEAD"));
+
+    for (size_t i = 0; i < s->allow.count; i++)
+        if (s->allow.list[i].methods & ~reads)
+            return false;
+    return s->allow.count > 0;
+}
+
+static void read_limits(const struct conf_item *item, struct service *s)
+{
+    if (conf_is_written(item, "body"))
+        s->body = (uint64_t)conf_number(item, "body");
+    else if (s->preset)
+        s->body = s->preset->body;
+    else
+        s->body = rules_only_read(s) ? 0 : BODY_DEFAULT;
+    if (conf_is_written(item, "target"))
+        s->target = (uint64_t)conf_number(item, "target");
+    else
+        s->target = s->preset ? s->preset->target : 0;
+}
+
+static bool read_audit(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    struct slice audit = slice_of(conf_text(item, "audit"));
+
+    if (audit.len && (!slice_starts(audit, SLICE("waived:")) || slice_trim(slice_from(audit, 7)).len == 0))
+        return conf_refuse(item, "audit", -1, why, "expected \"waived: REASON\", found \"%.*s\"", SLICE_ARG(audit));
+    s->audit = text_copy(audit);
+    s->audit_max_age_ms = conf_number(item, "audit-max-age");
+    return true;
+}
+
+static enum service_credentials read_credentials(const struct conf_item *item)
+{
+    const char *text = conf_text(item, "client-credentials");
+
+    if (strcmp(text, "strip") == 0)
+        return CREDENTIALS_STRIP;
+    return strcmp(text, "allow") == 0 ? CREDENTIALS_ALLOW : CREDENTIALS_REFUSE;
+}
+
+struct service *service_compile(const struct conf_item *item, size_t index, struct fault *why)
+{
+    struct service *s = must(calloc(1, sizeof *s));
+
+    s->name = copy(conf_name(item));
+    s->index = index;
+    s->preset = preset_find(conf_text(item, "preset"));
+    s->allow_private = conf_bool(item, "allow-private");
+    s->ca_file = copy(conf_text(item, "ca-file"));
+    s->credentials = read_credentials(item);
+    s->observe = conf_bool(item, "observe");
+    s->unscannable = strcmp(conf_text(item, "unscannable"), "allow") == 0;
+    if (read_hosts(item, s, why) && read_ports(item, s, why) && read_addresses(item, s, why) &&
+        read_scope(item, s, why) && read_binds(item, s, why) && read_rules(item, s, why) &&
+        read_fields(item, s, why) && read_audit(item, s, why)) {
+        read_limits(item, s);
+        return s;
+    }
+    service_free(s);
+    return NULL;
+}
+
+static void rules_free(struct rules *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        rule_clear(&r->list[i]);
+    free(r->list);
+}
+
+static void binds_free(struct service *s)
+{
+    for (size_t i = 0; i < s->n_binds; i++) {
+        for (size_t j = 0; j < s->binds[i].count; j++)
+            free(s->binds[i].values[j]);
+        free(s->binds[i].values);
+        free(s->binds[i].name);
+    }
+    free(s->binds);
+}
+
+void service_free(struct service *s)
+{
+    if (!s)
+        return;
+    free(s->name);
+    texts_free(&s->hosts);
+    texts_free(&s->addresses);
+    texts_free(&s->fields);
+    free(s->ca_file);
+    free(s->scope);
+    rules_free(&s->allow);
+    rules_free(&s->deny);
+    binds_free(s);
+    free(s->audit);
+    free(s);
+}

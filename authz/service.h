@@ -1,0 +1,60 @@
+/*
+ * A service as policy sees it: everything its part of the configuration says, checked and canonical. The getters that
+ * other rooms use are in authz/policy.h. Internal to authz.
+ */
+#ifndef AUTHZ_SERVICE_H
+#define AUTHZ_SERVICE_H
+
+#include "authz/policy.h"
+#include "authz/rule.h"
+
+enum { SERVICE_PORTS_MAX = 64 };
+
+enum service_credentials { CREDENTIALS_REFUSE, CREDENTIALS_STRIP, CREDENTIALS_ALLOW };
+
+struct ports {
+    uint16_t list[SERVICE_PORTS_MAX];
+    size_t count;
+};
+
+struct texts {
+    char **list;
+    size_t count;
+};
+
+struct rules {
+    struct rule *list;
+    size_t count;
+};
+
+struct service {
+    char *name;
+    size_t index;
+    const struct preset *preset; /* NULL: none */
+    struct texts hosts;          /* canonical */
+    struct ports tls, plain;
+    struct texts addresses;
+    bool allow_private;
+    char *ca_file;
+    char *scope;
+    struct methods methods;
+    struct rules allow, deny;
+    struct bind *binds;
+    size_t n_binds;
+    enum service_credentials credentials;
+    struct texts fields; /* forward-fields; empty: the preset's, or all that may be */
+    uint64_t body, target;
+    char *audit;
+    int64_t audit_max_age_ms;
+    bool observe, unscannable;
+};
+
+/* Compile one item; NULL and why with its place when anything in it is refused. */
+struct service *service_compile(const struct conf_item *item, size_t index, struct fault *why);
+void service_free(struct service *s);
+bool ports_hold(const struct ports *p, uint16_t port);
+/* Takes text. */
+void texts_add(struct texts *t, char *text);
+void texts_free(struct texts *t);
+
+#endif
