@@ -18,6 +18,11 @@ struct ca {
     int64_t from_s, to_s;
 };
 
+struct ca_form {
+    const struct ca *ca;
+    X509 *leaf; /* written over by each issue */
+};
+
 static bool check_parts(X509 *intermediate, EVP_PKEY *key, X509 *root, struct fault *why)
 {
     bool ok = true;
@@ -77,18 +82,6 @@ void ca_free(struct ca *c)
     free(c);
 }
 
-static bool is_rsa(EVP_PKEY *key)
-{
-    return EVP_PKEY_is_a(key, "RSA");
-}
-
-bool ca_accepts_key(EVP_PKEY *public_key, struct fault *why)
-{
-    if (cert_is_p256(public_key) || (is_rsa(public_key) && EVP_PKEY_get_bits(public_key) >= RSA_BITS_MIN))
-        return true;
-    return fault_set(why, FAULT_REFUSED, "a leaf key must be on P-256, or RSA of %d bits and more", RSA_BITS_MIN);
-}
-
 static bool check_host(const char *host, struct fault *why)
 {
     char canonical[NAME_MAX_LEN + 1];
@@ -98,41 +91,65 @@ static bool check_host(const char *host, struct fault *why)
     return fault_set(why, FAULT_REFUSED, "not a canonical host name");
 }
 
-static X509 *make_leaf(const struct ca *c, const char *host, EVP_PKEY *public_key, int64_t from_s, int64_t to_s,
-                       struct fault *why)
+static X509 *make_blank(const struct ca *c, EVP_PKEY *public_key, unsigned usage, struct fault *why)
 {
-    unsigned usage = X509v3_KU_DIGITAL_SIGNATURE | (is_rsa(public_key) ? X509v3_KU_KEY_ENCIPHERMENT : 0);
-    X509 *x = cert_new(public_key, NULL, c->intermediate, from_s, to_s, why);
+    X509 *x = cert_new(public_key, NULL, c->intermediate, c->from_s, c->to_s, why);
 
-    if (x && cert_add_end_entity(x, usage, why) && cert_add_server_auth(x, why) && cert_add_host(x, host, why) &&
-        cert_sign(x, c->key, why))
+    if (x && cert_add_end_entity(x, usage, why) && cert_add_server_auth(x, why))
         return x;
     X509_free(x);
     return NULL;
 }
 
-bool ca_issue(const struct ca *c, const char *host, EVP_PKEY *public_key, int64_t now_s, struct buf *chain,
-              struct ca_issued *issued, struct fault *why)
+struct ca_form *ca_form_new(const struct ca *c, EVP_PKEY *public_key, struct fault *why)
 {
+    bool rsa = EVP_PKEY_is_a(public_key, "RSA") && EVP_PKEY_get_bits(public_key) >= RSA_BITS_MIN;
+    unsigned usage = X509v3_KU_DIGITAL_SIGNATURE | (rsa ? X509v3_KU_KEY_ENCIPHERMENT : 0);
+    struct ca_form *f;
+
+    if (!rsa && !cert_is_p256(public_key)) {
+        fault_set(why, FAULT_REFUSED, "a leaf key must be on P-256, or RSA of %d bits and more", RSA_BITS_MIN);
+        return NULL;
+    }
+    if (!(f = calloc(1, sizeof *f)))
+        abort();
+    f->ca = c;
+    if ((f->leaf = make_blank(c, public_key, usage, why)))
+        return f;
+    ca_form_free(f);
+    return NULL;
+}
+
+void ca_form_free(struct ca_form *f)
+{
+    if (!f)
+        return;
+    X509_free(f->leaf);
+    free(f);
+}
+
+bool ca_issue(struct ca_form *f, const char *host, int64_t now_s, struct buf *chain, struct ca_issued *issued,
+              struct fault *why)
+{
+    const struct ca *c = f->ca;
     int64_t from_s = now_s - BACKDATE_S < c->from_s ? c->from_s : now_s - BACKDATE_S;
     int64_t to_s = now_s + LEAF_LIFE_S > c->to_s ? c->to_s : now_s + LEAF_LIFE_S;
     struct buf der = {0};
-    X509 *leaf = NULL;
     bool ok = false;
 
-    if (!check_host(host, why) || !ca_accepts_key(public_key, why))
+    if (!check_host(host, why))
         return false;
     if (now_s < c->from_s || now_s >= c->to_s)
-        return fault_set(why, FAULT_REFUSED, "the intermediate is not valid now; restart exeat serve, or run: exeat ca show");
-    if (!(leaf = make_leaf(c, host, public_key, from_s, to_s, why)) || !cert_der(leaf, &der, why))
+        return fault_set(why, FAULT_REFUSED, "the intermediate is not valid now; see: exeat ca show");
+    if (!cert_renew(f->leaf, from_s, to_s, why) || !cert_set_host(f->leaf, host, why) ||
+        !cert_sign(f->leaf, c->key, why) || !cert_der(f->leaf, &der, why))
         goto out;
     pack_bytes(chain, buf_slice(&der));
     pack_bytes(chain, buf_slice(&c->der));
     issued->not_after_s = to_s;
-    cert_serial(leaf, issued->serial);
+    cert_serial(f->leaf, issued->serial);
     ok = true;
 out:
-    X509_free(leaf);
     buf_free(&der);
     return ok;
 }

@@ -45,21 +45,28 @@ struct ca *ca_load(struct slice intermediate_pem, struct slice intermediate_key_
 struct ca *ca_load_files(const struct bundle *files, struct fault *why);
 void ca_free(struct ca *c);
 
+/*
+ * A form: a leaf for one public key (P-256, or RSA of 2048 bits and more; anything else is FAULT_REFUSED) with all but
+ * host, serial and dates filled in. Made once per key, since OpenSSL 3 takes longer to write a key than to sign. c is
+ * kept, public_key borrowed.
+ */
+struct ca_form;
+struct ca_form *ca_form_new(const struct ca *c, EVP_PKEY *public_key, struct fault *why);
+void ca_form_free(struct ca_form *f);
+
 struct ca_issued {
     int64_t not_after_s;
     unsigned char serial[16];
 };
 
 /*
- * A leaf for one host (canonical) and this public key (P-256, or RSA of 2048 bits and more): 24 h (backdated 1 h, never
- * past the intermediate's end), empty subject, critical SAN (dNSName host), AKI, SKI, keyUsage digitalSignature (RSA
- * keys: also keyEncipherment), EKU serverAuth, 128-bit random serial. Appends DER: leaf, then intermediate, each with
- * a u32 length in front (pack_bytes). Only issues for the one host; which hosts are listed is the caller's to check.
+ * A leaf for one host (canonical): 24 h (backdated 1 h, never past the intermediate's end), empty subject, critical SAN
+ * (dNSName host), AKI, SKI, keyUsage digitalSignature (RSA keys: also keyEncipherment), EKU serverAuth, 128-bit random
+ * serial. Appends DER: leaf, then intermediate, each with a u32 length in front (pack_bytes). Which hosts are listed is
+ * the caller's to check.
  */
-bool ca_issue(const struct ca *c, const char *host, EVP_PKEY *public_key, int64_t now_s, struct buf *chain,
-              struct ca_issued *issued, struct fault *why);
-/* May a leaf be made for this public key? */
-bool ca_accepts_key(EVP_PKEY *public_key, struct fault *why);
+bool ca_issue(struct ca_form *f, const char *host, int64_t now_s, struct buf *chain, struct ca_issued *issued,
+              struct fault *why);
 
 /* For `ca show`: lines for people, or one object exeat.ca/1 (json). */
 bool ca_describe(const char *directory, bool json, struct buf *out, struct fault *why);

@@ -61,10 +61,10 @@ static bool set_serial(X509 *x)
     return ok;
 }
 
-/* A non-critical or critical extension from its structure; value is borrowed. */
+/* An extension from its structure (borrowed), in place of one of its kind. */
 static bool add(X509 *x, int nid, void *value, bool critical, struct fault *why)
 {
-    if (value && X509_add1_ext_i2d(x, nid, value, critical, X509V3_ADD_DEFAULT) == 1)
+    if (value && X509_add1_ext_i2d(x, nid, value, critical, X509V3_ADD_REPLACE) == 1)
         return true;
     return cert_fault(why, OBJ_nid2sn(nid));
 }
@@ -91,19 +91,25 @@ static bool add_authority_key_id(X509 *x, const X509 *issuer, struct fault *why)
     return ok || (id ? false : fault_set(why, FAULT_CRYPTO, "the issuer has no subject key id"));
 }
 
+bool cert_renew(X509 *x, int64_t from_s, int64_t to_s, struct fault *why)
+{
+    return (set_serial(x) && ASN1_TIME_set(X509_getm_notBefore(x), (time_t)from_s) &&
+            ASN1_TIME_set(X509_getm_notAfter(x), (time_t)to_s)) ||
+           cert_fault(why, "serial and dates");
+}
+
 X509 *cert_new(EVP_PKEY *public_key, const X509_NAME *subject, const X509 *issuer, int64_t from_s, int64_t to_s,
                struct fault *why)
 {
     const X509_NAME *issuer_name = issuer ? X509_get_subject_name(issuer) : subject;
     X509 *x = X509_new();
-    bool ok = x && issuer_name && X509_set_version(x, X509_VERSION_3) && set_serial(x) &&
-              X509_set_issuer_name(x, issuer_name) && (!subject || X509_set_subject_name(x, subject)) &&
-              ASN1_TIME_set(X509_getm_notBefore(x), (time_t)from_s) &&
-              ASN1_TIME_set(X509_getm_notAfter(x), (time_t)to_s) && X509_set_pubkey(x, public_key);
+    bool ok = x && issuer_name && X509_set_version(x, X509_VERSION_3) && X509_set_issuer_name(x, issuer_name) &&
+              (!subject || X509_set_subject_name(x, subject)) && X509_set_pubkey(x, public_key);
 
     if (!ok)
         cert_fault(why, "certificate");
-    else if (add_subject_key_id(x, public_key, why) && (!issuer || add_authority_key_id(x, issuer, why)))
+    else if (cert_renew(x, from_s, to_s, why) && add_subject_key_id(x, public_key, why) &&
+             (!issuer || add_authority_key_id(x, issuer, why)))
         return x;
     X509_free(x);
     return NULL;
@@ -190,7 +196,7 @@ bool cert_add_server_auth(X509 *x, struct fault *why)
 }
 
 /* The subject is empty, so the name is critical (RFC 5280 4.2.1.6). */
-bool cert_add_host(X509 *x, const char *host, struct fault *why)
+bool cert_set_host(X509 *x, const char *host, struct fault *why)
 {
     GENERAL_NAMES *value = GENERAL_NAMES_new();
     GENERAL_NAME *name = GENERAL_NAME_new();

@@ -37,7 +37,10 @@ X509_NAME *cert_name(const char *organisation, const char *label, EVP_PKEY *key,
 bool cert_add_authority(X509 *x, int path_len, struct fault *why);
 bool cert_add_end_entity(X509 *x, unsigned usage, struct fault *why);
 bool cert_add_server_auth(X509 *x, struct fault *why);
-bool cert_add_host(X509 *x, const char *host, struct fault *why);
+/* The one host it speaks for, in place of the one before. */
+bool cert_set_host(X509 *x, const char *host, struct fault *why);
+/* A new serial and new dates. */
+bool cert_renew(X509 *x, int64_t from_s, int64_t to_s, struct fault *why);
 bool cert_sign(X509 *x, EVP_PKEY *key, struct fault *why);
 
 /* Exactly one certificate, or one unencrypted private key, in PEM; name is for the message. Given. */

@@ -20,12 +20,23 @@ static X509 *split(const struct buf *chain, X509 **intermediate)
     return leaf;
 }
 
+/* One leaf of a form of its own. */
+static bool issue_at(const struct fixture *f, const char *host, EVP_PKEY *key, int64_t now_s, struct buf *chain,
+                     struct ca_issued *issued, struct fault *why)
+{
+    struct ca_form *form = ca_form_new(f->ca, key, why);
+    bool ok = form && ca_issue(form, host, now_s, chain, issued, why);
+
+    ca_form_free(form);
+    return ok;
+}
+
 static X509 *issue(const struct fixture *f, const char *host, EVP_PKEY *key, struct ca_issued *issued)
 {
     struct buf chain = {0};
     X509 *leaf;
 
-    assert_true(ca_issue(f->ca, host, key, clock_wall_s(), &chain, issued, NULL));
+    assert_true(issue_at(f, host, key, clock_wall_s(), &chain, issued, NULL));
     leaf = split(&chain, NULL);
     buf_free(&chain);
     return leaf;
@@ -216,13 +227,40 @@ static void test_chain_is_leaf_and_intermediate(void **state)
     struct ca_issued issued;
     X509 *leaf, *sent, *issuer = cert_of(f, "intermediate.pem");
 
-    assert_true(ca_issue(f->ca, "registry.test", f->leaf_key, clock_wall_s(), &chain, &issued, NULL));
+    assert_true(issue_at(f, "registry.test", f->leaf_key, clock_wall_s(), &chain, &issued, NULL));
     leaf = split(&chain, &sent);
     assert_int_equal(X509_cmp(sent, issuer), 0);
     X509_free(leaf);
     X509_free(sent);
     X509_free(issuer);
     buf_free(&chain);
+}
+
+/* A form is written over: nothing of the leaf before may stay. */
+static void test_a_form_serves_many_hosts(void **state)
+{
+    static const char *const list[] = {"registry.test", "a.files.test", "registry.test"};
+    struct fixture *f = *state;
+    struct ca_form *form = ca_form_new(f->ca, f->leaf_key, NULL);
+    unsigned char before[CERT_SERIAL_LEN] = {0};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct buf chain = {0};
+        struct ca_issued issued;
+        X509 *leaf;
+
+        assert_true(ca_issue(form, list[i], clock_wall_s() + (int64_t)i, &chain, &issued, NULL));
+        leaf = split(&chain, NULL);
+        check_san(leaf, list[i]);
+        assert_true(is_critical(leaf, NID_subject_alt_name));
+        assert_int_equal(X509_get_ext_count(leaf), 6);
+        assert_int_equal(verdict(f, leaf, list[i], NULL), X509_V_OK);
+        assert_memory_not_equal(before, issued.serial, sizeof before);
+        memcpy(before, issued.serial, sizeof before);
+        X509_free(leaf);
+        buf_free(&chain);
+    }
+    ca_form_free(form);
 }
 
 static void test_serials_differ(void **state)
@@ -289,7 +327,7 @@ static void test_keys(void **state)
         struct buf chain = {0};
         struct ca_issued issued;
         struct fault why = {0};
-        bool ok = ca_issue(f->ca, "registry.test", key, clock_wall_s(), &chain, &issued, &why);
+        bool ok = issue_at(f, "registry.test", key, clock_wall_s(), &chain, &issued, &why);
         X509 *leaf = ok ? split(&chain, NULL) : NULL;
 
         if (ok != keys[i].accepted || (ok && X509_get_key_usage(leaf) != keys[i].usage) ||
@@ -311,7 +349,7 @@ static void test_host_forms(void **state)
         struct buf chain = {0};
         struct ca_issued issued;
 
-        if (ca_issue(f->ca, bad[i], f->leaf_key, clock_wall_s(), &chain, &issued, NULL) || buf_len(&chain))
+        if (issue_at(f, bad[i], f->leaf_key, clock_wall_s(), &chain, &issued, NULL) || buf_len(&chain))
             fail_msg("a leaf for \"%s\"", bad[i]);
     }
 }
@@ -324,12 +362,12 @@ static void test_leaf_ends_with_intermediate(void **state)
     struct buf chain = {0};
     struct ca_issued issued;
 
-    assert_true(ca_issue(f->ca, "registry.test", f->leaf_key, end_s - HOUR_S, &chain, &issued, NULL));
+    assert_true(issue_at(f, "registry.test", f->leaf_key, end_s - HOUR_S, &chain, &issued, NULL));
     leaf = split(&chain, NULL);
     assert_int_equal(issued.not_after_s, end_s);
     assert_int_equal(cert_not_after(leaf), end_s);
-    assert_false(ca_issue(f->ca, "registry.test", f->leaf_key, end_s, &chain, &issued, NULL));
-    assert_false(ca_issue(f->ca, "registry.test", f->leaf_key, cert_not_before(issuer) - 1, &chain, &issued, NULL));
+    assert_false(issue_at(f, "registry.test", f->leaf_key, end_s, &chain, &issued, NULL));
+    assert_false(issue_at(f, "registry.test", f->leaf_key, cert_not_before(issuer) - 1, &chain, &issued, NULL));
     X509_free(leaf);
     X509_free(issuer);
     buf_free(&chain);
@@ -344,6 +382,7 @@ int main(void)
         ROW(test_authorities),
         ROW(test_leaf_profile),
         ROW(test_chain_is_leaf_and_intermediate),
+        ROW(test_a_form_serves_many_hosts),
         ROW(test_serials_differ),
         ROW(test_time_forms),
         ROW(test_keys),

@@ -19,11 +19,13 @@ static EVP_PKEY *public_half(const struct leaves *l)
 /* What the keeper would answer. */
 static struct buf chain_for(const struct fixture *f, const char *host, EVP_PKEY *key, int64_t now_s, int64_t *end_s)
 {
+    struct ca_form *form = ca_form_new(f->ca, key, NULL);
     struct buf chain = {0};
     struct ca_issued issued;
 
-    assert_true(ca_issue(f->ca, host, key, now_s, &chain, &issued, NULL));
+    assert_true(ca_issue(form, host, now_s, &chain, &issued, NULL));
     *end_s = issued.not_after_s;
+    ca_form_free(form);
     return chain;
 }
 
@@ -119,7 +121,7 @@ static void test_a_newer_leaf_replaces(void **state)
     leaves_free(l);
 }
 
-enum spoil { NOTHING, OTHER_KEY, OTHER_HOST, CUT, LONGER, LEAF_ALONE, SWAPPED, FLIPPED };
+enum spoil { NOTHING, OTHER_KEY, OTHER_HOST, CUT, LONGER, LEAF_ALONE, SWAPPED, OTHER_ISSUER };
 
 static const struct {
     const char *name;
@@ -133,20 +135,38 @@ static const struct {
     {"a byte too long", LONGER, false},
     {"without the intermediate", LEAF_ALONE, false},
     {"intermediate first", SWAPPED, false},
-    {"with a bit of the signature turned", FLIPPED, false},
+    {"with another intermediate", OTHER_ISSUER, false},
 };
 
-static void spoil(struct buf *chain, enum spoil how)
+/* An intermediate that was issued after this chain: a new key, the same hosts. */
+static void put_other_issuer(const struct fixture *f, struct buf *out)
+{
+    bool issued;
+    char *path = path_of(f, "intermediate.pem");
+    X509 *x;
+    struct buf der = {0};
+
+    unlink(path);
+    assert_true(ensure(f, hosts, 2, &issued, NULL) && issued);
+    x = cert_of(f, "intermediate.pem");
+    assert_true(cert_der(x, &der, NULL));
+    pack_bytes(out, buf_slice(&der));
+    X509_free(x);
+    buf_free(&der);
+    free(path);
+}
+
+static void spoil(const struct fixture *f, struct buf *chain, enum spoil how)
 {
     struct unpack u = unpack_start(buf_slice(chain));
     struct slice leaf = unpack_bytes(&u), issuer = unpack_bytes(&u);
     struct buf out = {0};
 
     pack_bytes(&out, how == SWAPPED ? issuer : leaf);
-    if (how != LEAF_ALONE)
+    if (how == OTHER_ISSUER)
+        put_other_issuer(f, &out);
+    else if (how != LEAF_ALONE)
         pack_bytes(&out, how == SWAPPED ? leaf : issuer);
-    if (how == FLIPPED)
-        out.ptr[4 + leaf.len - 1] ^= 1;
     if (how == CUT)
         buf_truncate(&out, buf_len(&out) - 1);
     if (how == LONGER)
@@ -167,7 +187,7 @@ static void test_chains(void **state)
                                      chains[i].how == OTHER_KEY ? f->leaf_key : key, clock_wall_s(), &end_s);
         struct fault why = {0};
 
-        spoil(&chain, chains[i].how);
+        spoil(f, &chain, chains[i].how);
         if (!!leaves_add(l, "registry.test", buf_slice(&chain), end_s, &why) != chains[i].taken ||
             leaves_count(l) != chains[i].taken)
             fail_msg("%s: %s", chains[i].name, why.text);
