@@ -62,7 +62,7 @@ $(B)/llhttp/%.o: /usr/share/llhttp/%.c | $(B)/.deps
 
 $(B)/libexeat.a: $(OBJECTS) $(LLHTTP)
 	@rm -f $@
-	ar rcs $@ $^
+	ar qcs $@ $^
 
 $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
 	$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@

@@ -18,7 +18,7 @@
 #include "base/buf.h"
 #include "base/secret.h"
 
-enum { WAYS = 16, PATIENCE = 10000 };
+enum { WINDOW = 256 /* places that are searched */, PATIENCE = 10000 };
 #define MAGIC 0x31736e6970786521u
 
 enum { UNUSED = 0, TAKEN = 2 };
@@ -30,7 +30,7 @@ struct place {
 };
 
 struct shared {
-    uint64_t magic, n_places; /* a multiple of WAYS */
+    uint64_t magic, n_places; /* a power of two */
     unsigned char key[16];    /* so that nobody outside can choose places or sources that collide */
     struct place places[];
 };
@@ -58,11 +58,13 @@ static struct pins *map(int fd, size_t size, struct fault *why)
 
 struct pins *pins_create(size_t entries, struct fault *why)
 {
-    size_t places = (entries + WAYS) / WAYS * WAYS * 4 / 3 / WAYS * WAYS + WAYS;
-    size_t size = sizeof(struct shared) + places * sizeof(struct place);
     int fd = memfd_create("exeat-pins", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     struct pins *p = NULL;
+    size_t places = WINDOW, size;
 
+    while (places < entries * 2)
+        places *= 2;
+    size = sizeof(struct shared) + places * sizeof(struct place);
     if (fd < 0 || ftruncate(fd, (off_t)size) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         fault_set(why, FAULT_IO, "shared memory for the pins: %s", strerror(errno));
@@ -90,7 +92,8 @@ struct pins *pins_map(int fd, struct fault *why)
         fault_set(why, FAULT_REFUSED, "the pins are not shared memory of the supervisor");
     else
         p = map(own, (size_t)st.st_size, why);
-    if (p && (p->shared->magic != MAGIC || p->shared->n_places % WAYS || p->shared->n_places == 0 ||
+    if (p && (p->shared->magic != MAGIC || p->shared->n_places < WINDOW ||
+              (p->shared->n_places & (p->shared->n_places - 1)) ||
               p->shared->n_places > (p->size - sizeof(struct shared)) / sizeof(struct place))) {
         fault_set(why, FAULT_REFUSED, "the shared memory holds no pins");
         pins_free(p);
@@ -133,24 +136,39 @@ static void hash(const struct pins *p, const unsigned char *fingerprint, struct 
     buf_free(&text);
 }
 
-/* The place of this token, after waiting for those that are being filled just now; NULL when there is none. */
-static struct place *find(struct place *set, uint64_t token)
+static struct place *place_at(const struct pins *p, uint64_t token, int i)
 {
-    for (int i = 0; i < WAYS; i++) {
-        uint64_t held = atomic_load(&set[i].token);
+    return &p->shared->places[((token >> 1) + (uint64_t)i) & (p->shared->n_places - 1)];
+}
 
-        for (int n = 0; held == TAKEN && n < PATIENCE; n++)
-            held = atomic_load(&set[i].token);
+/* What a place holds, after waiting for whoever fills it just now. */
+static uint64_t held_by(struct place *at)
+{
+    uint64_t held = atomic_load(&at->token);
+
+    for (int n = 0; held == TAKEN && n < PATIENCE; n++)
+        held = atomic_load(&at->token);
+    return held;
+}
+
+static struct place *find(const struct pins *p, uint64_t token)
+{
+    for (int i = 0; i < WINDOW; i++) {
+        struct place *at = place_at(p, token, i);
+        uint64_t held = held_by(at);
+
         if (held == token)
-            return &set[i];
+            return at;
+        if (held == UNUSED)
+            return NULL;
     }
     return NULL;
 }
 
-/* Take a place that was never used, or whose time is over. */
+/* Take a place that was never used, or whose time is over; else, when another worker was faster, it may hold token. */
 static bool take(struct place *at, uint64_t token, uint64_t source, int64_t forget_s, int64_t now_s)
 {
-    uint64_t held = atomic_load(&at->token);
+    uint64_t held = held_by(at);
 
     if (held == TAKEN || (held != UNUSED && atomic_load(&at->forget_s) > now_s))
         return false;
@@ -164,17 +182,19 @@ static bool take(struct place *at, uint64_t token, uint64_t source, int64_t forg
 
 bool pins_hold(struct pins *p, const unsigned char *fingerprint, struct slice source, int64_t forget_s, int64_t now_s)
 {
-    struct place *set, *found;
+    struct place *found;
     uint64_t token, pinned;
 
     hash(p, fingerprint, source, &token, &pinned);
-    set = &p->shared->places[(token >> 1) % (p->shared->n_places / WAYS) * WAYS];
-    if ((found = find(set, token)))
+    if ((found = find(p, token)))
         return atomic_load(&found->source) == pinned;
-    for (int i = 0; i < WAYS; i++)
-        if (take(&set[i], token, pinned, forget_s, now_s))
+    for (int i = 0; i < WINDOW; i++) {
+        struct place *at = place_at(p, token, i);
+
+        if (take(at, token, pinned, forget_s, now_s))
             return true;
-        else if ((found = find(set, token))) /* another worker was faster */
-            return atomic_load(&found->source) == pinned;
+        if (held_by(at) == token)
+            return atomic_load(&at->source) == pinned;
+    }
     return false;
 }

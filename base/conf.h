@@ -28,7 +28,10 @@ enum conf_type {
 };
 
 #define CONF_REQUIRED 1u
-/* A path that may also be "exec:...", "env:..." or "file:..." keeps its scheme; file: is made absolute. */
+/*
+ * A PATH that may also be "exec:...", "env:..." or "file:..."; a TEXT that may be "file:..." or "unix:...". The
+ * scheme is kept; what file: and unix: name is made absolute.
+ */
 #define CONF_SOURCE 2u
 
 struct conf_key {

@@ -98,26 +98,31 @@ static bool unexpected(const struct reading *r, const struct conf_key *key, cons
                                                      : "a map");
 }
 
-/* A file name against the directory; exec: and env: are no file names, file: keeps its scheme. */
+/*
+ * A file name against the directory. With CONF_SOURCE a scheme may stand in front: file: and unix: keep it and name
+ * a file, other texts ("exec:...", "env:...") are no file names.
+ */
 static char *absolute(const struct conf_key *key, const char *text, const char *directory)
 {
+    bool is_file = key->type == CONF_PATH;
     const char *scheme = "";
     struct buf out = {0};
 
     if (key->flags & CONF_SOURCE) {
-        if (strncmp(text, "exec:", 5) == 0 || strncmp(text, "env:", 4) == 0)
-            return text_copy(slice_of(text));
-        if (strncmp(text, "file:", 5) == 0) {
-            scheme = "file:";
-            text += 5;
-        }
+        scheme = strncmp(text, "file:", 5) == 0 ? "file:" : strncmp(text, "unix:", 5) == 0 ? "unix:" : "";
+        is_file = (is_file && strncmp(text, "exec:", 5) != 0 && strncmp(text, "env:", 4) != 0) || scheme[0];
+        text += strlen(scheme);
     }
+    if (!is_file)
+        return text_copy(slice_of(text));
     while (strncmp(text, "./", 2) == 0)
         text += 2;
     buf_text(&out, scheme);
     if (text[0] != '/')
         buf_printf(&out, "%s%s", directory, directory[strlen(directory) - 1] == '/' ? "" : "/");
-    buf_text(&out, text);
+    buf_text(&out, strcmp(text, ".") == 0 ? "" : text);
+    if (buf_len(&out) > 1 && slice_ends(buf_slice(&out), SLICE("/")))
+        buf_truncate(&out, buf_len(&out) - 1);
     return buf_take_text(&out);
 }
 
@@ -164,7 +169,7 @@ static bool set_scalar(const struct reading *r, const struct conf_key *key, stru
 {
     if (node->kind != CONF_NODE_TEXT || node->nothing || !read_scalar(key, node->text, &v->number))
         return unexpected(r, key, node);
-    v->text = key->type == CONF_PATH ? absolute(key, node->text, r->directory) : text_copy(slice_of(node->text));
+    v->text = absolute(key, node->text, r->directory);
     return true;
 }
 

@@ -76,7 +76,7 @@ struct message_limits {
     size_t n_fields; /* fields in a head */
 };
 
-/* Memory for a head is taken at its first byte and given back by message_reset. */
+/* limits is kept. Memory for a head is taken at its first byte and given back by message_reset. */
 struct message *message_new(enum message_kind kind, const struct message_limits *limits);
 void message_free(struct message *m);
 

@@ -115,11 +115,11 @@ static void run_deferred(struct loop *l)
 void loop_run(struct loop *l)
 {
     while (!l->stopped) {
+        l->fresh = false; /* the clocks may have been read before the wait */
         event_base_loop(l->base, EVLOOP_ONCE | (l->deferred.count ? EVLOOP_NONBLOCK : 0));
         run_deferred(l);
         for (size_t i = 0; i < l->each_turn.count; i++)
             l->each_turn.list[i].run(l->each_turn.list[i].arg);
-        l->fresh = false;
     }
     l->stopped = false;
 }

@@ -22,8 +22,11 @@ struct counters {
     uint64_t decisions[N_REASONS];
 };
 
-int counters_create(struct fault *why);                      /* memfd for one role */
+/* A memfd for one role, its size sealed; -1 and why. */
+int counters_create(struct fault *why);
+/* fd stays the caller's. NULL and why when it is not such a page. */
 struct counters *counters_map(int fd, bool writable, struct fault *why);
+void counters_unmap(const struct counters *c);
 const char *counter_name(enum counter c); /* "exeat_exchanges_total" */
 const char *counter_help(enum counter c);
 

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 
-enum { SET_MAX = DIAL_MAX, SANDBOX_MAX = 1024 };
+enum { SET_MAX = DIAL_MAX, SANDBOX_MAX = 1024, LEAST_MS = 100 };
 
 enum errand_state {
     ERRAND_BEGIN,   /* nothing: the first turn of the loop */
@@ -196,8 +196,16 @@ static void consider(struct errand *e, const struct addr *a)
         e->set[e->n_set++] = *a;
 }
 
+static int64_t time_left(const struct errand *e)
+{
+    int64_t left = e->office->timeout_ms - (clock_mono_ns() - e->begun_ns) / 1000000;
+
+    return left > LEAST_MS ? left : LEAST_MS;
+}
+
 static void dial_set(struct errand *e)
 {
+    struct dial_settings settings = {.timeout_ms = time_left(e), .stagger_ms = e->office->stagger_ms};
     struct fault why = {0};
 
     if (e->n_set == 0) {
@@ -208,7 +216,7 @@ static void dial_set(struct errand *e)
     if (buf_len(&e->left_out))
         record_left_out(e);
     e->state = ERRAND_DIAL;
-    e->dial = dial_start(e->office->loop, e->set, e->n_set, &e->office->dial, on_dialled, e);
+    e->dial = dial_start(e->office->loop, e->set, e->n_set, &settings, on_dialled, e);
 }
 
 static void on_resolved(void *arg, const struct resolution *r)

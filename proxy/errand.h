@@ -22,7 +22,8 @@ struct errand_office {
     struct recorder *recorder;
     const struct policy *policy;
     const struct bounds *bounds;
-    struct dial_settings dial;
+    int64_t timeout_ms; /* for look-up and dial together */
+    int64_t stagger_ms; /* net/dial.h */
 };
 
 /* What a worker asks for; borrowed. */

@@ -211,7 +211,11 @@ static void test_sources(void **state)
         {"env:TOKEN", "env:TOKEN"},
         {"file:/abs", "file:/abs"},
         {"file:rel", "file:/etc/x/rel"},
+        {"unix:run/s", "unix:/etc/x/run/s"},
         {"plain", "/etc/x/plain"},
+        {"./a", "/etc/x/a"},
+        {".", "/etc/x"},
+        {"a/", "/etc/x/a"},
     };
 
     (void)state;

@@ -1,0 +1,50 @@
+/* exeat serve: the gateway in the foreground. And `exeat role`, what its processes run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/say.h"
+#include "cmd/command.h"
+#include "proxy/spawn.h"
+#include "proxy/supervisor.h"
+
+static void say_warnings(const struct gateway_config *c)
+{
+    for (size_t i = 0; i < c->n_warnings; i++)
+        say_warning("%s", c->warnings[i]);
+}
+
+static int run_serve(const struct invocation *inv)
+{
+    struct fault why = {0};
+    struct gateway_config *config = gateway_config_load(inv->config, &why);
+    bool issued = false;
+
+    if (!config)
+        return command_fail(inv, &why);
+    if (!gateway_ensure_ca(config, &issued, &why)) {
+        gateway_config_free(config);
+        return command_fail(inv, &why);
+    }
+    if (inv->quiet)
+        say_level(SAY_WARNING);
+    if (issued)
+        say_note("the CA's intermediate was issued anew for the listed hosts");
+    say_warnings(config);
+    return supervisor_run(config, inv->verbose);
+}
+
+static const char help[] =
+    "Runs the gateway in the foreground until SIGTERM or SIGINT; open exchanges may finish for ten seconds.\n"
+    "\n"
+    "When every listener accepts it says \"exeat: ready\" and the addresses on standard error, and tells a service "
+    "manager (sd_notify). Started as root, each of its processes gets a user of its own; what is off otherwise is said "
+    "at the start.\n";
+
+const struct command command_serve = {
+    .name = "serve",
+    .summary = "run the gateway",
+    .help = help,
+    .examples = "exeat -c run/proxy.conf serve\n",
+    .topic = TOPIC_GATEWAY,
+    .run = run_serve,
+};

@@ -1,0 +1,201 @@
+/* `exeat status`: what the running gateway says of itself, through the admin socket. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/admin.h"
+#include "cmd/command.h"
+#include "proxy/config.h"
+#include "proxy/counters.h"
+
+#define REQUEST "{\"command\":\"status\"}"
+
+/* ---- text ---- */
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+
+    return text ? text : "?";
+}
+
+static long long number_of(const json_t *o, const char *key)
+{
+    return (long long)json_integer_value(json_object_get(o, key));
+}
+
+static void print_uptime(struct buf *out, long long s)
+{
+    if (s >= 86400)
+        buf_printf(out, "%lld d %lld h", s / 86400, s % 86400 / 3600);
+    else if (s >= 3600)
+        buf_printf(out, "%lld h %lld min", s / 3600, s % 3600 / 60);
+    else if (s >= 60)
+        buf_printf(out, "%lld min %lld s", s / 60, s % 60);
+    else
+        buf_printf(out, "%lld s", s);
+}
+
+static void print_head(struct buf *out, const json_t *status)
+{
+    bool open = json_is_true(json_object_get(json_object_get(status, "journal"), "open"));
+
+    buf_printf(out, "%s: exeat %s, policy generation %lld, up ",
+               json_is_true(json_object_get(status, "ready")) ? "ready" : "NOT READY", text_of(status, "version"),
+               number_of(status, "generation"));
+    print_uptime(out, number_of(status, "uptime_s"));
+    buf_printf(out, "\njournal %s\n", open ? "open" : "CLOSED: nothing leaves until it accepts records again");
+}
+
+static void print_role(struct buf *out, const json_t *role)
+{
+    const char *name = text_of(role, "role");
+    struct buf label = {0};
+
+    buf_text(&label, name);
+    if (strcmp(name, "worker") == 0)
+        buf_printf(&label, " %lld", number_of(role, "index"));
+    buf_printf(out, "%-12.*s %-9s %8lld %8lld %9lld\n", SLICE_ARG(buf_slice(&label)), text_of(role, "state"),
+               number_of(role, "pid"), number_of(role, "uid"), number_of(role, "restarts"));
+    buf_free(&label);
+}
+
+static void print_roles(struct buf *out, const json_t *status)
+{
+    const json_t *role;
+    size_t i;
+
+    buf_printf(out, "\n%-12s %-9s %8s %8s %9s\n", "ROLE", "STATE", "PID", "UID", "RESTARTS");
+    json_array_foreach(json_object_get(status, "roles"), i, role)
+        print_role(out, role);
+}
+
+static void print_listeners(struct buf *out, const json_t *status)
+{
+    const json_t *listener;
+    size_t i;
+
+    buf_printf(out, "\n%-12s ADDRESS\n", "LISTENER");
+    json_array_foreach(json_object_get(status, "listeners"), i, listener)
+        buf_printf(out, "%-12s %s\n", text_of(listener, "name"), text_of(listener, "address"));
+}
+
+/* Without "exeat_" in front and "_total" behind: here a person reads. */
+static void print_counters(struct buf *out, const json_t *status)
+{
+    const json_t *counters = json_object_get(status, "counters");
+
+    buf_text(out, "\nCOUNTER\n");
+    for (int c = 0; c < N_COUNTERS; c++) {
+        struct slice name = slice_from(slice_of(counter_name((enum counter)c)), strlen("exeat_"));
+
+        if (c == COUNTER_JOURNAL_OPEN)
+            continue;
+        if (slice_ends(name, SLICE("_total")))
+            name = slice_cut(name, 0, name.len - strlen("_total"));
+        buf_printf(out, "%-28.*s %14lld\n", SLICE_ARG(name), number_of(counters, counter_name((enum counter)c)));
+    }
+}
+
+static void print_remarks(struct buf *out, const json_t *status)
+{
+    const json_t *item;
+    size_t i;
+
+    if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "waived")))
+        buf_char(out, '\n');
+    json_array_foreach(json_object_get(status, "notes"), i, item)
+        buf_printf(out, "note: %s\n", json_is_string(item) ? json_string_value(item) : "?");
+    json_array_foreach(json_object_get(status, "waived"), i, item)
+        buf_printf(out, "warning: service %s is open without an audit (%s)\n", text_of(item, "service"),
+                   text_of(item, "audit"));
+}
+
+static void print_text(struct buf *out, const json_t *status)
+{
+    print_head(out, status);
+    print_roles(out, status);
+    print_listeners(out, status);
+    print_counters(out, status);
+    print_remarks(out, status);
+}
+
+static void print_json(struct buf *out, const json_t *status)
+{
+    json_t *whole = json_pack("{s:s}", "schema", "exeat.status/1");
+    char *line;
+
+    json_object_update(whole, (json_t *)status);
+    line = json_dumps(whole, JSON_COMPACT);
+    buf_text(out, line ? line : "");
+    buf_char(out, '\n');
+    free(line);
+    json_decref(whole);
+}
+
+/* ---- the command ---- */
+
+/* Read without the files it names: who asks for the status need not be able to read keys. */
+static struct conf *read_config(const struct invocation *inv, struct fault *why)
+{
+    size_t n;
+    const struct conf_section *const *sections = gateway_sections(&n);
+
+    return conf_load(inv->config, sections, n, why);
+}
+
+/* The answer (give), or NULL and why. */
+static json_t *ask(const struct invocation *inv, const struct conf *conf, struct fault *why)
+{
+    const char *address = conf_text(conf_section(conf, "admin"), "address");
+    json_t *answer;
+
+    if (!address || !*address) {
+        fault_set(why, FAULT_USAGE, "%s has no admin.address: without that socket nobody can ask", inv->config);
+        return NULL;
+    }
+    answer = admin_call(address, SLICE(REQUEST), why);
+    if (!answer && why->kind == FAULT_MISSING)
+        fault_set(why, FAULT_MISSING, "no gateway answers on %s; start it: exeat serve -c %s", address, inv->config);
+    return answer;
+}
+
+static int run(const struct invocation *inv)
+{
+    struct fault why = {0};
+    struct conf *conf = read_config(inv, &why);
+    json_t *answer = conf ? ask(inv, conf, &why) : NULL, *status = json_object_get(answer, "status");
+    struct buf out = {0};
+    int result = STATUS_FAILED;
+
+    if (!conf || !answer) {
+        result = command_fail(inv, &why);
+        if (conf && why.kind != FAULT_USAGE)
+            result = STATUS_FAILED;
+        goto out;
+    }
+    if (inv->json)
+        print_json(&out, status);
+    else
+        print_text(&out, status);
+    result = command_print(inv, &out);
+    if (result == STATUS_YES && !json_is_true(json_object_get(status, "ready")))
+        result = STATUS_NO;
+out:
+    buf_free(&out);
+    json_decref(answer);
+    conf_free(conf);
+    return result;
+}
+
+const struct command command_status = {
+    .name = "status",
+    .summary = "whether the gateway is ready, and what its processes do",
+    .help = "Asks the running gateway through its admin socket: roles with process, user and restarts, whether the "
+            "journal accepts records, listeners, counters, and what stands open or is switched off.\n\n"
+            "Exit status: 0 ready; 1 running, but not ready; 3 no gateway answers.",
+    .examples = "exeat status\nexeat status --format json | jq .roles",
+    .topic = TOPIC_GATEWAY,
+    .has_json = true,
+    .run = run,
+};

@@ -1,0 +1,112 @@
+#include "proxy/answer.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+
+int answer_status(const struct answer *a)
+{
+    int status = a->status ? a->status : reason_get(a->reason)->status;
+
+    return status ? status : 502;
+}
+
+static void put_date(struct buf *out, int64_t wall_s)
+{
+    time_t t = (time_t)wall_s;
+    struct tm tm;
+    char text[40];
+
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+    buf_printf(out, "Date: %s\r\n", text);
+}
+
+/* An sf-string (RFC 8941 3.3.3): printable ASCII, quotes and backslashes escaped. */
+static void put_quoted(struct buf *out, const char *text)
+{
+    buf_char(out, '"');
+    for (const char *p = text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            buf_char(out, '\\');
+        buf_char(out, *p >= 0x20 && *p < 0x7f ? *p : '?');
+    }
+    buf_char(out, '"');
+}
+
+static void put_proxy_status(struct buf *out, const struct answer *a)
+{
+    const struct reason_entry *entry = reason_get(a->reason);
+
+    buf_printf(out, "Proxy-Status: %s", a->gateway);
+    if (entry->proxy_status_error[0])
+        buf_printf(out, "; error=%s", entry->proxy_status_error);
+    buf_text(out, "; details=");
+    put_quoted(out, entry->code);
+    buf_text(out, "\r\n");
+}
+
+/* Basic comes first: git and Java answer the first challenge they know. */
+static void put_challenges(struct buf *out, const struct answer *a)
+{
+    const char *error = a->reason == REASON_TOKEN_MISSING ? NULL : reason_get(a->reason)->text;
+
+    buf_printf(out, "Proxy-Authenticate: Basic realm=\"%s\", charset=\"UTF-8\"\r\n", a->gateway);
+    buf_printf(out, "Proxy-Authenticate: Bearer realm=\"%s\"", a->gateway);
+    if (error) {
+        buf_text(out, ", error=\"invalid_token\", error_description=");
+        put_quoted(out, error);
+    }
+    buf_text(out, "\r\n");
+}
+
+static void put_problem(struct buf *out, const struct answer *a)
+{
+    const struct reason_entry *entry = reason_get(a->reason);
+
+    buf_printf(out, "{\"type\":\"about:blank\",\"title\":\"exeat %s\",\"status\":%d,\"reason\":\"%s\",\"detail\":",
+               entry->code, answer_status(a), entry->code);
+    text_json(out, slice_of(a->detail && a->detail[0] ? a->detail : entry->text));
+    buf_text(out, ",\"explanation\":");
+    text_json(out, slice_of(entry->text));
+    buf_text(out, ",\"exchange\":\"");
+    id_text(out, a->id);
+    buf_text(out, "\",\"operator\":\"exeat why ");
+    id_short(out, a->id);
+    buf_text(out, "\"}\n");
+}
+
+void answer_write(const struct answer *a, int64_t wall_s, struct buf *out)
+{
+    struct buf body = {0};
+    int status = answer_status(a);
+
+    put_problem(&body, a);
+    buf_printf(out, "HTTP/1.1 %d exeat %s ", status, reason_code(a->reason));
+    id_short(out, a->id);
+    buf_text(out, "\r\n");
+    put_date(out, wall_s);
+    put_proxy_status(out, a);
+    if (status == 407)
+        put_challenges(out, a);
+    if (status == 405)
+        buf_text(out, "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n");
+    buf_printf(out, "Content-Type: application/problem+json\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n",
+               buf_len(&body));
+    if (!a->keep_alive)
+        buf_text(out, "Connection: close\r\n");
+    else if (a->minor == 0)
+        buf_text(out, "Connection: keep-alive\r\n");
+    buf_text(out, "\r\n");
+    if (!a->head_only)
+        buf_append(out, buf_slice(&body));
+    buf_free(&body);
+}
+
+void answer_established(const struct id *id, int minor, struct buf *out)
+{
+    buf_printf(out, "HTTP/1.%d 200 Connection established\r\nExeat-Exchange: ", minor);
+    id_text(out, id);
+    buf_text(out, "\r\n\r\n");
+}

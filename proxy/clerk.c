@@ -1,0 +1,271 @@
+/*
+ * The clerk: the role that answers operators. Owns the publish listener and the admin socket, and reads the counters of
+ * all workers. What it does not know it asks the supervisor (MSG_ADMIN). It sees no bytes of a sandbox.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/pack.h"
+#include "base/say.h"
+#include "base/text.h"
+#include "proxy/console.h"
+#include "proxy/publish.h"
+#include "proxy/report.h"
+#include "proxy/role.h"
+
+enum { QUESTIONS_MAX = 256 };
+
+#define STATUS_REQUEST "{\"command\":\"status\"}"
+
+/* Who waits for an answer of the supervisor, and what they make of it. */
+enum asker { ASKER_READY, ASKER_STATUS, ASKER_OTHER };
+
+struct question {
+    struct question *next;
+    uint32_t id;
+    enum asker asker;
+    uint64_t ticket;
+};
+
+static struct clerk {
+    struct role_context *context;
+    struct publish *publish;
+    struct console *console;
+    int publish_fd, admin_fd;
+    struct question *questions;
+    size_t n_questions;
+    uint32_t last_id;
+    struct metrics metrics;
+    struct metrics_page *pages;
+    const char **waived;
+} clerk = {.publish_fd = -1, .admin_fd = -1};
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+/* ---- questions to the supervisor ---- */
+
+/* False when too many are open already: the supervisor is stuck. */
+static bool ask_supervisor(enum asker asker, uint64_t ticket, struct slice request)
+{
+    struct question *q;
+    struct buf out = {0};
+    bool sent;
+
+    if (clerk.n_questions >= QUESTIONS_MAX)
+        return false;
+    q = must(calloc(1, sizeof *q));
+    *q = (struct question){.next = clerk.questions, .id = ++clerk.last_id, .asker = asker, .ticket = ticket};
+    clerk.questions = q;
+    clerk.n_questions++;
+    pack_u32(&out, q->id);
+    pack_bytes(&out, request);
+    sent = channel_send(clerk.context->control, MSG_ADMIN, buf_slice(&out), -1);
+    buf_free(&out);
+    return sent;
+}
+
+static bool take_question(uint32_t id, struct question *out)
+{
+    for (struct question **at = &clerk.questions; *at; at = &(*at)->next)
+        if ((*at)->id == id) {
+            struct question *q = *at;
+
+            *out = *q;
+            *at = q->next;
+            clerk.n_questions--;
+            free(q);
+            return true;
+        }
+    return false;
+}
+
+/* ---- publish ---- */
+
+static void tell_ready(uint64_t ticket, struct slice answer)
+{
+    struct buf body = {0};
+    bool ready = report_ready(&body, answer, &clerk.metrics);
+
+    publish_answer(clerk.publish, ticket,
+                   &(struct publish_reply){ready ? 200 : 503, "application/json", buf_slice(&body)});
+    buf_free(&body);
+}
+
+static void tell_metrics(uint64_t ticket)
+{
+    struct buf body = {0};
+
+    metrics_write(&body, &clerk.metrics);
+    publish_answer(clerk.publish, ticket,
+                   &(struct publish_reply){200, "text/plain; version=0.0.4; charset=utf-8", buf_slice(&body)});
+    buf_free(&body);
+}
+
+static void on_publish(void *arg, uint64_t ticket, struct slice path)
+{
+    (void)arg;
+    if (slice_is(path, "/metrics")) {
+        tell_metrics(ticket);
+    } else if (slice_is(path, "/readyz")) {
+        if (!ask_supervisor(ASKER_READY, ticket, SLICE(STATUS_REQUEST)))
+            tell_ready(ticket, SLICE(""));
+    } else if (slice_is(path, "/healthz")) {
+        publish_answer(clerk.publish, ticket,
+                       &(struct publish_reply){200, "text/plain; charset=utf-8", SLICE("ok\n")});
+    } else {
+        publish_answer(clerk.publish, ticket,
+                       &(struct publish_reply){404, "text/plain; charset=utf-8",
+                                               SLICE("there are /healthz, /readyz and /metrics\n")});
+    }
+}
+
+/* ---- admin ---- */
+
+static void tell_status(uint64_t ticket, struct slice answer)
+{
+    struct buf line = {0};
+
+    report_status(&line, answer, &clerk.metrics, clerk.context->conf);
+    console_answer(clerk.console, ticket, buf_slice(&line));
+    buf_free(&line);
+}
+
+static void on_admin(void *arg, uint64_t ticket, struct slice line)
+{
+    enum asker asker = report_is_status(line) ? ASKER_STATUS : ASKER_OTHER;
+
+    (void)arg;
+    if (!ask_supervisor(asker, ticket, line))
+        console_answer(clerk.console, ticket, SLICE("{\"ok\":false,\"error\":\"the supervisor does not answer\"}"));
+}
+
+static void on_answer(struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint32_t id = unpack_u32(&u);
+    struct slice answer = unpack_bytes(&u);
+    struct question q;
+
+    if (!unpack_done(&u))
+        role_violation(clerk.context, ROLE_SUPERVISOR, "malformed MSG_ADMIN_ANSWER");
+    if (!take_question(id, &q))
+        return;
+    if (q.asker == ASKER_READY)
+        tell_ready(q.ticket, answer);
+    else if (q.asker == ASKER_STATUS)
+        tell_status(q.ticket, answer);
+    else
+        console_answer(clerk.console, q.ticket, answer);
+}
+
+/* ---- what the supervisor hands over ---- */
+
+/* A page comes again when its role was restarted. */
+static void add_page(struct slice role, const struct counters *page)
+{
+    for (size_t i = 0; i < clerk.metrics.n_pages; i++)
+        if (slice_is(role, clerk.pages[i].role)) {
+            counters_unmap(clerk.pages[i].counters);
+            clerk.pages[i].counters = page;
+            return;
+        }
+    clerk.pages = must(realloc(clerk.pages, (clerk.metrics.n_pages + 1) * sizeof *clerk.pages));
+    clerk.pages[clerk.metrics.n_pages++] = (struct metrics_page){text_copy(role), page};
+    clerk.metrics.pages = clerk.pages;
+}
+
+static void take_shared(struct slice name, int fd)
+{
+    struct fault why = {0};
+    struct slice prefix = SLICE("counters/");
+    const struct counters *page;
+
+    if (slice_starts(name, prefix)) {
+        page = counters_map(fd, false, &why);
+        if (page)
+            add_page(slice_from(name, prefix.len), page);
+        else
+            say_warning("%.*s: %s", SLICE_ARG(name), why.text);
+    }
+    close(fd);
+}
+
+static void keep_fd(int *place, int fd)
+{
+    if (*place >= 0)
+        close(*place);
+    *place = fd;
+}
+
+static void clerk_on_resource(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd)
+{
+    (void)c, (void)flag;
+    if (type == MSG_LISTENER && slice_is(name, "publish"))
+        keep_fd(&clerk.publish_fd, fd);
+    else if (type == MSG_LISTENER && slice_is(name, "admin"))
+        keep_fd(&clerk.admin_fd, fd);
+    else if (type == MSG_SHARED)
+        take_shared(name, fd);
+    else
+        close(fd);
+}
+
+/* ---- the role ---- */
+
+static void list_waived(const struct conf *conf)
+{
+    size_t n = conf_count(conf, "services");
+
+    clerk.waived = must(calloc(n + 1, sizeof *clerk.waived));
+    clerk.metrics.waived = clerk.waived;
+    for (size_t i = 0; i < n; i++) {
+        const struct conf_item *service = conf_item(conf, "services", i);
+
+        if (slice_starts(slice_of(conf_text(service, "audit")), SLICE("waived:")))
+            clerk.waived[clerk.metrics.n_waived++] = conf_name(service);
+    }
+}
+
+static bool clerk_start(struct role_context *c, struct fault *why)
+{
+    (void)why;
+    clerk.context = c;
+    clerk.metrics.version = EXEAT_VERSION;
+    clerk.metrics.generation = c->generation;
+    list_waived(c->conf);
+    if (clerk.publish_fd >= 0)
+        clerk.publish = publish_new(c->loop, clerk.publish_fd, on_publish, NULL);
+    if (clerk.admin_fd >= 0)
+        clerk.console = console_new(c->loop, clerk.admin_fd, on_admin, NULL);
+    clerk.publish_fd = clerk.admin_fd = -1;
+    return true;
+}
+
+static void clerk_on_control(struct role_context *c, enum role_message type, struct slice payload)
+{
+    if (type != MSG_ADMIN_ANSWER)
+        role_violation(c, ROLE_SUPERVISOR, "a message the clerk does not know");
+    on_answer(payload);
+}
+
+static void clerk_stop(struct role_context *c)
+{
+    publish_free(clerk.publish);
+    console_free(clerk.console);
+    clerk.publish = NULL;
+    clerk.console = NULL;
+    loop_stop(c->loop);
+}
+
+const struct role_ops clerk_ops = {
+    .start = clerk_start,
+    .on_resource = clerk_on_resource,
+    .on_control = clerk_on_control,
+    .stop = clerk_stop,
+};

@@ -1,0 +1,56 @@
+/*
+ * The whole configuration of a gateway: the sections of all rooms, read and
+ * checked together, with every file they name in memory. What load accepts, the
+ * roles can start with. Opens files, starts nothing, writes nothing but ca_ensure.
+ */
+#ifndef PROXY_CONFIG_H
+#define PROXY_CONFIG_H
+
+#include "authz/policy.h"
+#include "base/bundle.h"
+#include "base/conf.h"
+#include "proxy/role.h"
+
+/* Every section, in the order of proxy.conf.example. */
+const struct conf_section *const *gateway_sections(size_t *n);
+
+struct gateway_config {
+    struct conf *conf;
+    struct policy *policy;
+    int workers;             /* gateway.workers, "auto" counted */
+    const char *name;        /* gateway.name; these are borrowed from conf */
+    const char *state;       /* gateway.state, absolute */
+    const char *user_prefix; /* gateway.user-prefix */
+    const char *admin;       /* "unix:/..." or NULL */
+    const char *publish;     /* "127.0.0.1:9464" or NULL */
+    struct bundle *files;    /* every file but the CA's, as gateway_bundle names them */
+    char **warnings;         /* "proxy.conf:12:8: services.npm: ..." */
+    size_t n_warnings;
+};
+
+/*
+ * Read path and everything it names. NULL and why when any of it is refused:
+ * the text begins with the place in the configuration, or the name of the file that is off.
+ */
+struct gateway_config *gateway_config_load(const char *path, struct fault *why);
+void gateway_config_free(struct gateway_config *c);
+
+/* Files below the state directory (give): "ca", "canaries.json", "revocations". */
+char *gateway_state(const struct gateway_config *c, const char *name);
+
+/*
+ * Make the CA's intermediate fit the listed hosts (certs/ca.h); *issued says
+ * whether a new one was written. Before the keeper is given its bundle.
+ */
+bool gateway_ensure_ca(const struct gateway_config *c, bool *issued, struct fault *why);
+
+/*
+ * What a role is handed (give):
+ *   every role: "proxy.conf", the effective configuration
+ *   worker: "issuer.NAME.jwks", "canaries.json" when there are canaries, "ca.system" when a service needs the
+ *           system's trust, "service.NAME.ca" for each ca-file, "ca.root.pem", "ca.intermediate.pem" (certificates)
+ *   keeper: what ca_add_files puts in
+ */
+struct bundle *gateway_bundle(const struct gateway_config *c, enum role role, struct fault *why);
+
+#endif

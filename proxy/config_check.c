@@ -1,0 +1,221 @@
+#include "proxy/config_check.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/addr.h"
+#include "net/name.h"
+#include "proxy/limits.h"
+
+enum { WORKERS_MOST = 64 };
+
+static int processors(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static bool check_gateway(struct gateway_config *c, struct fault *why)
+{
+    const struct conf_item *g = conf_section(c->conf, "gateway");
+    const char *workers = conf_text(g, "workers"), *name = conf_text(g, "name");
+    char canonical[NAME_MAX_LEN + 1];
+    uint64_t n;
+
+    if (!name_canonical(slice_of(name), canonical, NULL) || strcmp(name, canonical) != 0)
+        return conf_refuse(g, "name", -1, why, "gateway.name: expected a host name in lower case, found \"%s\"", name);
+    if (strcmp(workers, "auto") == 0) {
+        c->workers = processors() > WORKERS_MOST ? WORKERS_MOST : processors();
+        return true;
+    }
+    if (!slice_decimal(slice_of(workers), WORKERS_MOST, &n) || n == 0)
+        return conf_refuse(g, "workers", -1, why, "gateway.workers: expected auto or 1 to %d, found \"%s\"",
+                           WORKERS_MOST, workers);
+    c->workers = (int)n;
+    return true;
+}
+
+static bool check_resolver(const struct gateway_config *c, struct fault *why)
+{
+    const struct conf_item *r = conf_section(c->conf, "resolver");
+
+    for (size_t i = 0; i < conf_list_count(r, "servers"); i++) {
+        const char *text = conf_list_text(r, "servers", i);
+        struct addr a;
+
+        if (!addr_parse(slice_of(text), &a) || a.port == 0)
+            return conf_refuse(r, "servers", (int)i, why,
+                               "resolver.servers: expected address and port such as 127.0.0.53:53, found \"%s\"", text);
+    }
+    if (conf_list_count(r, "servers") == 0)
+        return conf_refuse(r, "servers", -1, why, "resolver.servers: name at least one name server");
+    if (conf_number(r, "timeout") < 1)
+        return conf_refuse(r, "timeout", -1, why, "resolver.timeout: a look-up needs some time, such as 2s");
+    return true;
+}
+
+/* A TCP address of ours. Port 0 (the kernel chooses) is for tests and for trying things out. */
+static bool check_tcp(const struct conf_item *item, const char *what, struct addr *a, struct fault *why)
+{
+    const char *text = conf_text(item, "address");
+
+    if (strncmp(text, "unix:", 5) == 0 || strncmp(text, "vsock:", 6) == 0)
+        return conf_refuse(item, "address", -1, why, "%s: only TCP addresses are in this version, found \"%s\"", what,
+                           text);
+    if (!addr_parse(slice_of(text), a))
+        return conf_refuse(item, "address", -1, why, "%s: expected address and port such as 127.0.0.1:3128, found \"%s\"",
+                           what, text);
+    return true;
+}
+
+static bool is_any(const struct addr *a)
+{
+    static const unsigned char zeros[16];
+
+    return memcmp(a->ip, zeros, a->family == AF_INET ? 4 : 16) == 0;
+}
+
+/* Would both bind? Not on one port of one address, nor where one of them takes all addresses. */
+static bool collide(const struct addr *a, const struct addr *b)
+{
+    return a->family == b->family && a->port == b->port && a->port != 0 &&
+           (addr_ip_equals(a, b) || is_any(a) || is_any(b));
+}
+
+static bool check_mode(const struct conf_item *l, struct fault *why)
+{
+    if (strcmp(conf_text(l, "mode"), "explicit") != 0)
+        return conf_refuse(l, "mode", -1, why, "listen.%s: transparent listeners are not in this version; use explicit",
+                           conf_name(l));
+    for (size_t i = 0; i < 2; i++) {
+        const char *key = i ? "token-file" : "sandbox";
+
+        if (conf_has(l, key))
+            return conf_refuse(l, key, -1, why,
+                               "listen.%s: listeners bound to one sandbox are not in this version; leave \"%s\" out",
+                               conf_name(l), key);
+    }
+    return true;
+}
+
+static bool check_listeners(const struct gateway_config *c, const char *path, struct fault *why)
+{
+    const struct conf_item *publish = conf_section(c->conf, "publish");
+    size_t n = conf_count(c->conf, "listen");
+    struct addr *taken = calloc(n + 1, sizeof *taken);
+    bool ok = true;
+
+    if (!taken)
+        abort();
+    if (n == 0)
+        ok = fault_set(why, FAULT_SYNTAX, "%s: no listener: name one, such as listen: {explicit: {address: "
+                       "\"127.0.0.1:3128\"}}", path);
+    for (size_t i = 0; ok && i <= n; i++) {
+        const struct conf_item *l = i < n ? conf_item(c->conf, "listen", i) : publish;
+        char what[80];
+
+        if (i == n && !conf_has(publish, "address"))
+            break;
+        snprintf(what, sizeof what, "%s%s", i < n ? "listen." : "", conf_name(l));
+        ok = check_tcp(l, what, &taken[i], why) && (i == n || check_mode(l, why));
+        for (size_t j = 0; ok && j < i; j++)
+            if (collide(&taken[i], &taken[j]))
+                ok = conf_refuse(l, "address", -1, why, "%s: %s is taken already by listen.%s", what,
+                                 conf_text(l, "address"), conf_name(conf_item(c->conf, "listen", j)));
+    }
+    free(taken);
+    return ok;
+}
+
+static bool check_admin(const struct gateway_config *c, struct fault *why)
+{
+    const struct conf_item *admin = conf_section(c->conf, "admin");
+    const char *text = conf_text(admin, "address");
+
+    if (!text)
+        return true;
+    if (strncmp(text, "unix:/", 6) != 0)
+        return conf_refuse(admin, "address", -1, why, "admin.address: expected unix:FILE, found \"%s\"", text);
+    if (strlen(text + 5) > 107)
+        return conf_refuse(admin, "address", -1, why, "admin.address: socket names end at 107 bytes, this has %zu",
+                           strlen(text + 5));
+    return true;
+}
+
+static bool check_canaries(const struct gateway_config *c, struct fault *why)
+{
+    const struct conf_item *k = conf_section(c->conf, "canaries");
+    const char *on_leak = conf_text(k, "on-leak");
+
+    if (strcmp(on_leak, "block") != 0)
+        return conf_refuse(k, "on-leak", -1, why, "canaries.on-leak: %s is not in this version; use block", on_leak);
+    return true;
+}
+
+bool config_check(struct gateway_config *c, const char *path, struct fault *why)
+{
+    return check_gateway(c, why) && check_resolver(c, why) && check_listeners(c, path, why) &&
+           check_canaries(c, why) && check_admin(c, why) && limits_check(c->conf, why);
+}
+
+static void warn(struct gateway_config *c, const struct conf_item *item, const char *key, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void warn(struct gateway_config *c, const struct conf_item *item, const char *key, const char *format, ...)
+{
+    struct buf text = {0};
+    va_list args;
+
+    conf_place(item, key, &text);
+    buf_text(&text, ": ");
+    va_start(args, format);
+    buf_vprintf(&text, format, args);
+    va_end(args);
+    c->warnings = realloc(c->warnings, (c->n_warnings + 1) * sizeof *c->warnings);
+    if (!c->warnings)
+        abort();
+    c->warnings[c->n_warnings++] = buf_take_text(&text);
+}
+
+static void warn_services(struct gateway_config *c)
+{
+    for (size_t i = 0; i < policy_count(c->policy); i++) {
+        const struct service *s = policy_service(c->policy, i);
+        const struct conf_item *item = conf_find(c->conf, "services", service_name(s));
+
+        if (service_is_waived(s))
+            warn(c, item, "audit", "services.%s is open without an audit (%s)", service_name(s), service_audit(s));
+        if (conf_bool(item, "observe"))
+            warn(c, item, "observe", "services.%s only observes: its rules refuse nothing", service_name(s));
+    }
+}
+
+/* Whoever sees such a token can use it, from where it was seen first. */
+static void warn_listeners(struct gateway_config *c)
+{
+    for (size_t i = 0; i < conf_count(c->conf, "listen"); i++) {
+        const struct conf_item *l = conf_item(c->conf, "listen", i);
+        struct addr a;
+        bool parsed = addr_parse(slice_of(conf_text(l, "address")), &a);
+
+        assert(parsed);
+        if (parsed && addr_classify(&a) != ADDR_LOOPBACK)
+            warn(c, l, "address", "listen.%s is shared by sandboxes: tokens without cnf are held only to the address "
+                 "that shows them first", conf_name(l));
+    }
+}
+
+void config_warn(struct gateway_config *c)
+{
+    struct slice canaries;
+
+    warn_services(c);
+    warn_listeners(c);
+    if (!bundle_get(c->files, "canaries.json", &canaries))
+        warn(c, conf_section(c->conf, "canaries"), "file", "there are no canaries: no planted secret can be caught; "
+             "see: exeat canary new --help");
+}

@@ -1,0 +1,60 @@
+/* Owns the tables of the sections that belong to no room of their own, and the list of all. */
+#include "authz/issuer.h"
+#include "canary/canary.h"
+#include "journal/log.h"
+#include "proxy/config.h"
+#include "proxy/limits.h"
+
+#define KEYS(array) .keys = array, .n_keys = sizeof array / sizeof *array
+
+static const struct conf_key gateway_keys[] = {
+    {"name", CONF_NAME, NULL, NULL, "host name of this gateway: the aud of leave tokens, and what Via says",
+     CONF_REQUIRED},
+    {"state", CONF_PATH, ".", NULL, "directory of everything the gateway keeps: ca/, revocations, its lock", 0},
+    {"workers", CONF_TEXT, "auto", NULL, "processes that serve sandboxes: a number, or auto (one a processor)", 0},
+    {"user-prefix", CONF_NAME, "exeat", NULL, "started as root, each role runs as PREFIX-ROLE (exeat-worker, ...)", 0},
+};
+static const struct conf_section gateway_section = {
+    .name = "gateway", KEYS(gateway_keys), .help = "The gateway itself."};
+
+static const struct conf_key resolver_keys[] = {
+    {"servers", CONF_LIST, "[\"127.0.0.53:53\"]", NULL, "name servers, address and port, asked in this order", 0},
+    {"timeout", CONF_TIME, "2s", NULL, "for one look-up, all servers and retries together", 0},
+};
+static const struct conf_section resolver_section = {
+    .name = "resolver", KEYS(resolver_keys), .help = "Where the names of listed hosts are looked up."};
+
+static const struct conf_key listen_keys[] = {
+    {"address", CONF_TEXT, NULL, NULL, "address and port sandboxes connect to: 127.0.0.1:3128, \"[::1]:3128\"",
+     CONF_REQUIRED},
+    {"mode", CONF_CHOICE, "explicit", "explicit|transparent", "explicit: clients are told that this is their proxy",
+     0},
+    {"sandbox", CONF_NAME, NULL, NULL, "the one sandbox behind this listener (not in this version)", 0},
+    {"token-file", CONF_PATH, NULL, NULL, "where that sandbox's token is kept fresh (not in this version)", 0},
+};
+static const struct conf_section listen_section = {
+    .name = "listen", .named = true, KEYS(listen_keys), .help = "Where sandboxes come in."};
+
+static const struct conf_key publish_keys[] = {
+    {"address", CONF_TEXT, NULL, NULL, "read-only HTTP for operators: /metrics /healthz /readyz; absent: off", 0},
+};
+static const struct conf_section publish_section = {
+    .name = "publish", KEYS(publish_keys), .help = "What monitoring may read."};
+
+static const struct conf_key admin_keys[] = {
+    {"address", CONF_TEXT, NULL, NULL, "\"unix:FILE\": the socket of status, token revoke and the like; absent: off",
+     CONF_SOURCE},
+};
+static const struct conf_section admin_section = {
+    .name = "admin", KEYS(admin_keys), .help = "How the operator's commands reach the running gateway."};
+
+static const struct conf_section *const sections[] = {
+    &gateway_section,  &resolver_section, &listen_section,  &issuers_section, &services_section,
+    &canaries_section, &journal_section,  &limits_section, &publish_section, &admin_section,
+};
+
+const struct conf_section *const *gateway_sections(size_t *n)
+{
+    *n = sizeof sections / sizeof *sections;
+    return sections;
+}

@@ -1,0 +1,280 @@
+/* AUTHORIZE and RECORD: whose request it is, whether it may go, and the record of that. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/pack.h"
+#include "proxy/rewrite.h"
+#include "proxy/steps.h"
+
+/* ---- the token ---- */
+
+/* The token text in Proxy-Authorization, borrowed from the head or scratch; *present says whether the field is there. */
+static bool find_token(struct exchange *x, struct buf *scratch, struct slice *token, bool *present, struct fault *why)
+{
+    const struct field *f = head_field(x->head, "proxy-authorization");
+
+    *present = f != NULL;
+    if (!f)
+        return true;
+    if (head_count(x->head, "proxy-authorization") > 1)
+        return fault_reason(why, REASON_TOKEN_MALFORMED, "two Proxy-Authorization fields");
+    if (f->value.len > x->worker->limits.credential)
+        return fault_reason(why, REASON_TOKEN_OVERSIZE, "Proxy-Authorization is %zu bytes", f->value.len);
+    return token_from_credentials(f->value, scratch, token, why);
+}
+
+static struct identity *check(struct exchange *x, struct slice token, struct fault *why)
+{
+    struct token_context context = {.listener = x->session->listener,
+                                    .source = x->session->source_ip,
+                                    .now_s = loop_wall_s(x->worker->loop)};
+
+    return verifier_check(x->worker->verifier, token, &context, why);
+}
+
+static bool identify_plain(struct exchange *x, struct slice token, struct fault *why)
+{
+    if (!(x->identity = check(x, token, why)))
+        return false;
+    x->token = secret_new(token);
+    return true;
+}
+
+static bool is_same_principal(const struct identity *a, const struct identity *b)
+{
+    return strcmp(identity_sandbox(a), identity_sandbox(b)) == 0 && strcmp(identity_issuer(a), identity_issuer(b)) == 0;
+}
+
+/* apt repeats its credential on every inner request: checked, and preferred when it is newer (design 7). */
+static bool adopt_inner(struct exchange *x, struct slice token, struct fault *why)
+{
+    struct session *s = x->session;
+    struct identity *inner;
+
+    if (s->token && secret_equals(token, secret_slice(s->token)))
+        return true;
+    if (!(inner = check(x, token, why)))
+        return false;
+    if (!is_same_principal(inner, s->identity)) {
+        identity_unref(inner);
+        return fault_reason(why, REASON_TOKEN_FOREIGN, "the inner token names another sandbox than the tunnel's");
+    }
+    if (identity_expires_s(inner) > identity_expires_s(s->identity))
+        session_set_identity(s, inner, token);
+    else
+        identity_unref(inner);
+    return true;
+}
+
+static bool identify(struct exchange *x, struct fault *why)
+{
+    struct session *s = x->session;
+    struct buf scratch = {0};
+    struct slice token = {0};
+    bool present, ok;
+
+    ok = find_token(x, &scratch, &token, &present, why);
+    if (ok && s->tunnel.open) {
+        ok = (!present || adopt_inner(x, token, why)) &&
+             verifier_recheck(x->worker->verifier, s->identity, loop_wall_s(x->worker->loop), why);
+        x->identity = identity_ref(s->identity);
+    } else if (ok && present) {
+        ok = identify_plain(x, token, why);
+    }
+    buf_wipe(&scratch);
+    return ok;
+}
+
+/* ---- the request ---- */
+
+static bool read_request(struct exchange *x, struct fault *why)
+{
+    const struct tunnel *t = &x->session->tunnel;
+    struct request_context context = {.tunnelled = t->open, .scheme = t->scheme, .host = t->host, .port = t->port};
+
+    return request_read(&x->request, x->head, &context, why);
+}
+
+/* Where in the rewritten head an offset lies: "target" or "field NAME". */
+static void name_place(struct slice head, size_t offset, char *out, size_t room)
+{
+    size_t line = 0;
+
+    for (size_t i = 0; i < offset && i < head.len; i++)
+        if (head.ptr[i] == '\n')
+            line = i + 1;
+    if (line == 0) {
+        snprintf(out, room, "target");
+        return;
+    }
+    struct slice name = slice_from(head, line);
+    ptrdiff_t colon = slice_find(name, ':');
+
+    snprintf(out, room, "field %.*s", SLICE_ARG(slice_cut(name, 0, colon < 0 ? 0 : (size_t)colon)));
+}
+
+/* The signature part is in no two tokens: enough to tell a leaked one. */
+static bool find_own_token(struct slice head, struct slice token, struct hit *hit)
+{
+    size_t from = 0;
+    ptrdiff_t at;
+
+    for (size_t i = 0; i < token.len; i++)
+        if (token.ptr[i] == '.')
+            from = i + 1;
+    token = slice_from(token, from);
+    if (token.len < 16 || (at = slice_search(head, token)) < 0)
+        return false;
+    *hit = (struct hit){.found = true, .canary = "leave-token", .encoding = "identity", .from = (uint64_t)at,
+                        .to = (uint64_t)at + token.len};
+    return true;
+}
+
+/* Look through exactly the bytes that would go out. */
+static bool head_leaks(struct exchange *x, struct slice head, struct hit *hit, char *place, size_t room)
+{
+    *hit = scanner_text(x->worker->scanner, head);
+    if (!hit->found && !find_own_token(head, exchange_token(x), hit))
+        return false;
+    name_place(head, (size_t)hit->from, place, room);
+    return true;
+}
+
+static enum exchange_state check_body(struct exchange *x)
+{
+    uint64_t limit = service_body_limit(x->decision.service);
+    char text[120];
+
+    if (x->head->framing == FRAMING_NONE || (x->head->framing == FRAMING_LENGTH && x->head->length <= limit))
+        return EXCHANGE_STAY;
+    if (x->head->framing == FRAMING_CHUNKED && limit > 0)
+        return EXCHANGE_STAY;
+    snprintf(text, sizeof text, "the service takes at most %llu bytes", (unsigned long long)limit);
+    return exchange_refuse(x, REASON_BODY_TOO_LARGE, text);
+}
+
+static void choose_bucket(struct exchange *x)
+{
+    struct buf key = {0};
+
+    pack_bytes(&key, slice_of(identity_sandbox(x->identity)));
+    pack_bytes(&key, slice_of(identity_issuer(x->identity)));
+    pack_u32(&key, (uint32_t)service_index(x->decision.service));
+    pack_u8(&key, (uint8_t)x->decision.scheme);
+    pack_bytes(&key, slice_of(x->request.host));
+    pack_u16(&key, x->request.port);
+    pack_u64(&key, policy_generation(x->worker->role->policy));
+    x->bucket = pool_bucket(x->worker->pool, buf_slice(&key));
+    bucket_hold(x->bucket);
+    buf_free(&key);
+}
+
+/* What a message may not ask of a proxy, whoever it is from. */
+static bool is_sound(struct exchange *x, struct fault *why)
+{
+    if (rewrite_is_loop(x->head, x->worker->gateway))
+        return fault_reason(why, REASON_LOOP_DETECTED, "Via names this gateway");
+    if (x->head->expect_other)
+        return fault_reason(why, REASON_EXPECTATION_FAILED, "an expectation other than 100-continue");
+    return true;
+}
+
+static enum exchange_state scan_head(struct exchange *x)
+{
+    char place[80];
+    struct hit hit;
+
+    if (exchange_is_connect(x))
+        buf_text(&x->out_head, x->request.host);
+    else
+        rewrite_request(&x->request, x->decision.service, x->worker->via, &x->out_head, &x->dropped);
+    if (head_leaks(x, buf_slice(&x->out_head), &hit, place, sizeof place))
+        return exchange_leak(x, &hit, place);
+    return EXCHANGE_STAY;
+}
+
+/* A request without a body is whole already: let the parser say so. */
+static void finish_empty_body(struct exchange *x)
+{
+    size_t used;
+
+    if (x->head->framing == FRAMING_NONE)
+        x->body_done = message_feed(x->session->message, slice_make("", 0), &used, NULL) == MESSAGE_END;
+}
+
+static enum exchange_state decide(struct exchange *x)
+{
+    struct worker *w = x->worker;
+    struct fault why = {0};
+    enum exchange_state refused;
+
+    if (!read_request(x, &why) || !identify(x, &why) || !is_sound(x, &why))
+        return exchange_refuse(x, why.reason, why.text);
+    x->decision = authorize(w->role->policy, x->identity, &x->request, loop_wall_s(w->loop), NULL);
+    if (!x->decision.allowed)
+        return exchange_refuse(x, x->decision.reason, x->decision.detail);
+    if (x->head->upgrade && head_lists(x->head, "upgrade", "websocket"))
+        return exchange_refuse(x, REASON_UPGRADE_NOT_ALLOWED, NULL);
+    if (!exchange_is_connect(x))
+        x->decision.scheme = x->request.scheme;
+    if ((refused = check_body(x)) != EXCHANGE_STAY || (refused = scan_head(x)) != EXCHANGE_STAY)
+        return refused;
+    choose_bucket(x);
+    if (x->body_done || x->head->expect_continue)
+        return EXCHANGE_RECORD;
+    return EXCHANGE_COLLECT;
+}
+
+enum exchange_state decide_on_authorize(struct exchange *x, struct event ev)
+{
+    if (ev.type != EV_ENTER)
+        return EXCHANGE_STAY;
+    if (x->reason)
+        return EXCHANGE_RECORD;
+    finish_empty_body(x);
+    return decide(x);
+}
+
+/* ---- RECORD ---- */
+
+static void on_recorded(void *arg, bool ok)
+{
+    struct exchange *x = arg;
+
+    x->waiting = false;
+    exchange_feed(x, (struct event){.type = EV_RECORDED, .ok = ok});
+}
+
+/* Recorded and allowed: to the service, by an idle connection when there is one. */
+static enum exchange_state proceed(struct exchange *x)
+{
+    if (exchange_is_connect(x))
+        return bucket_has_idle(x->bucket) ? EXCHANGE_CERTIFY : EXCHANGE_DIAL;
+    if (!(x->upstream = bucket_take(x->bucket)))
+        return EXCHANGE_DIAL;
+    x->reused = true;
+    worker_count(x->worker, COUNTER_REUSES, 1);
+    return EXCHANGE_FORWARD;
+}
+
+enum exchange_state decide_on_record(struct exchange *x, struct event ev)
+{
+    if (ev.type == EV_ENTER) {
+        if (x->reason)
+            x->decision.allowed = false;
+        x->wait.on_recorded = on_recorded;
+        x->wait.arg = x;
+        x->waiting = true;
+        evidence_decision(x);
+        return EXCHANGE_STAY;
+    }
+    if (ev.type != EV_RECORDED)
+        return EXCHANGE_STAY;
+    x->recorded = ev.ok;
+    if (!ev.ok) {
+        x->unrecordable = true;
+        x->reason = REASON_RECORD_UNAVAILABLE;
+        x->detail[0] = '\0';
+    }
+    return x->reason ? EXCHANGE_REPLY : proceed(x);
+}

@@ -1,0 +1,173 @@
+/* The records of an exchange: typed data for the scribe, never a secret, never a sentence. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "proxy/exchange.h"
+
+static void put_text(struct record_writer *w, enum record_field f, const char *text)
+{
+    if (text && text[0])
+        record_text(w, f, slice_of(text));
+}
+
+static void put_client(struct record_writer *w, const struct session *s)
+{
+    record_number(w, FIELD_CONN, (int64_t)s->conn);
+    put_text(w, FIELD_LISTENER, s->listener);
+    put_text(w, FIELD_CLIENT, s->source_text);
+}
+
+static void put_identity(struct record_writer *w, const struct identity *i)
+{
+    if (!i)
+        return;
+    put_text(w, FIELD_SANDBOX, identity_sandbox(i));
+    put_text(w, FIELD_TOKEN_JTI, identity_jti(i));
+    put_text(w, FIELD_TOKEN_ISS, identity_issuer(i));
+    put_text(w, FIELD_TOKEN_KID, identity_kid(i));
+    put_text(w, FIELD_TOKEN_CLIENT, identity_client_id(i));
+    put_text(w, FIELD_TOKEN_SCOPE, identity_scope(i));
+    record_number(w, FIELD_TOKEN_IAT, identity_issued_s(i));
+    record_number(w, FIELD_TOKEN_EXP, identity_expires_s(i));
+    record_hex(w, FIELD_TOKEN_SHA256, slice_make(identity_fingerprint(i), 32));
+}
+
+/* Names of the query's parameters: values may be anything, secrets included. */
+static void put_query_names(struct record_writer *w, struct slice query)
+{
+    struct buf names = {0};
+    struct slice piece;
+
+    while (slice_next(&query, '&', &piece)) {
+        ptrdiff_t end = slice_find(piece, '=');
+
+        if (buf_len(&names))
+            buf_char(&names, '&');
+        buf_append(&names, end < 0 ? piece : slice_cut(piece, 0, (size_t)end));
+    }
+    record_text(w, FIELD_QUERY, buf_slice(&names));
+    buf_free(&names);
+}
+
+/* A leak's place is in the finding; the request's own text may hold the secret and is left out. */
+static bool holds_secret(const struct exchange *x)
+{
+    return x->reason == REASON_CANARY_LEAK || x->reason == REASON_TOKEN_LEAK;
+}
+
+static void put_request(struct record_writer *w, const struct exchange *x)
+{
+    const struct request *r = &x->request;
+    const struct field *agent;
+
+    if (!x->head)
+        return;
+    record_text(w, FIELD_METHOD, slice_cut(x->head->method, 0, 32));
+    put_text(w, FIELD_VERSION, x->head->minor ? "1.1" : "1.0");
+    if (!r->host[0])
+        return;
+    if (!r->connect)
+        put_text(w, FIELD_SCHEME, r->scheme == SCHEME_HTTPS ? "https" : "http");
+    if (!holds_secret(x) || x->session->tunnel.open)
+        put_text(w, FIELD_HOST, r->host);
+    record_number(w, FIELD_PORT, r->port);
+    if (holds_secret(x))
+        return;
+    if (buf_len(&r->path))
+        record_text(w, FIELD_PATH, buf_slice(&r->path));
+    if (r->has_query)
+        put_query_names(w, r->query);
+    agent = head_field(x->head, "user-agent");
+    if (agent)
+        record_text(w, FIELD_USER_AGENT, slice_cut(agent->value, 0, 200));
+}
+
+static void put_reason(struct record_writer *w, const struct exchange *x, enum reason otherwise)
+{
+    record_reason(w, FIELD_REASON, x->reason ? x->reason : otherwise);
+    if (!holds_secret(x))
+        put_text(w, FIELD_DETAIL, x->detail);
+}
+
+void evidence_decision(struct exchange *x)
+{
+    struct worker *k = x->worker;
+    struct record_writer w = recorder_begin(k->recorder, RECORD_DECISION);
+
+    record_id(&w, FIELD_ID, &x->id);
+    if (x->session->tunnel.open)
+        record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
+    put_client(&w, x->session);
+    put_text(&w, FIELD_ACTION, x->reason ? "deny" : "allow");
+    put_reason(&w, x, REASON_ALLOWED);
+    put_identity(&w, x->identity);
+    if (x->decision.service)
+        put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
+    put_text(&w, FIELD_RULE, x->decision.rule);
+    if (x->decision.observed)
+        record_bool(&w, FIELD_OBSERVED, true);
+    put_request(&w, x);
+    if (buf_len(&x->dropped))
+        record_text(&w, FIELD_DROPPED, buf_slice(&x->dropped));
+    record_number(&w, FIELD_GENERATION, (int64_t)k->role->generation);
+    k->counters->decisions[x->reason ? x->reason : REASON_ALLOWED]++;
+    recorder_end(k->recorder, &w, &x->wait);
+}
+
+void evidence_result(struct exchange *x, const char *outcome)
+{
+    struct record_writer w = recorder_begin(x->worker->recorder, RECORD_RESULT);
+
+    record_id(&w, FIELD_ID, &x->id);
+    if (x->session->tunnel.open && !x->request.connect)
+        record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
+    record_number(&w, FIELD_CONN, (int64_t)x->session->conn);
+    put_text(&w, FIELD_SANDBOX, x->identity ? identity_sandbox(x->identity) : "");
+    put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
+    put_text(&w, FIELD_OUTCOME, outcome);
+    if (x->reason)
+        put_reason(&w, x, x->reason);
+    if (x->status)
+        record_number(&w, FIELD_STATUS, x->status);
+    record_number(&w, FIELD_REQUEST_BYTES, (int64_t)x->up.released);
+    record_number(&w, FIELD_RESPONSE_BYTES, (int64_t)x->down.released);
+    record_bool(&w, FIELD_REUSED, x->reused);
+    record_number(&w, FIELD_DURATION_US, (clock_mono_ns() - x->started_ns) / 1000);
+    worker_count(x->worker, COUNTER_REQUEST_BYTES, (int64_t)x->up.released);
+    worker_count(x->worker, COUNTER_RESPONSE_BYTES, (int64_t)x->down.released);
+    recorder_end(x->worker->recorder, &w, NULL);
+}
+
+void evidence_finding(struct exchange *x, const struct hit *hit, const char *place, enum reason reason)
+{
+    struct record_writer w = recorder_begin(x->worker->recorder, RECORD_FINDING);
+
+    record_id(&w, FIELD_ID, &x->id);
+    if (x->session->tunnel.open)
+        record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
+    put_client(&w, x->session);
+    record_reason(&w, FIELD_REASON, reason);
+    put_identity(&w, x->identity);
+    if (x->decision.service)
+        put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
+    put_text(&w, FIELD_CANARY, hit->canary);
+    put_text(&w, FIELD_CANARY_ENCODING, hit->encoding);
+    put_text(&w, FIELD_CANARY_PLACE, place);
+    record_number(&w, FIELD_CANARY_OFFSET, (int64_t)hit->from);
+    recorder_end(x->worker->recorder, &w, NULL);
+}
+
+void evidence_connection(struct session *s, enum reason reason, const char *detail)
+{
+    struct record_writer w = recorder_begin(s->worker->recorder, RECORD_CONNECTION);
+
+    if (s->tunnel.open)
+        record_id(&w, FIELD_TUNNEL, &s->tunnel.id);
+    put_client(&w, s);
+    record_reason(&w, FIELD_REASON, reason);
+    put_text(&w, FIELD_DETAIL, detail);
+    put_identity(&w, s->identity);
+    put_text(&w, FIELD_HOST, s->tunnel.host);
+    recorder_end(s->worker->recorder, &w, NULL);
+}

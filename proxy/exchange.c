@@ -1,0 +1,293 @@
+/* The machine: table of states, the one writer of the state, and the ways an exchange ends. */
+#include "proxy/exchange.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/say.h"
+#include "proxy/answer.h"
+#include "proxy/steps.h"
+
+static exchange_handler on_reply, on_done;
+
+#define TO(state) (1u << EXCHANGE_##state)
+
+/* The design: what each state waits for, how long, and where it may go. */
+static const struct state {
+    const char *name;
+    exchange_handler *on;
+    size_t deadline; /* offset in struct limits; 0: none */
+    unsigned next;
+} states[N_EXCHANGE_STATES] = {
+    [EXCHANGE_AUTHORIZE] = {"AUTHORIZE", decide_on_authorize, 0, TO(COLLECT) | TO(RECORD) | TO(DONE)},
+    [EXCHANGE_COLLECT] = {"COLLECT", relay_on_collect, offsetof(struct limits, body_ms), TO(RECORD) | TO(DONE)},
+    [EXCHANGE_RECORD] = {"RECORD", decide_on_record, 0,
+                         TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_DIAL] = {"DIAL", reach_on_dial, offsetof(struct limits, dial_ms),
+                       TO(TRUST) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_TRUST] = {"TRUST", reach_on_trust, offsetof(struct limits, handshake_ms),
+                        TO(CERTIFY) | TO(FORWARD) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_CERTIFY] = {"CERTIFY", reach_on_certify, offsetof(struct limits, handshake_ms), TO(REPLY) | TO(DONE)},
+    [EXCHANGE_FORWARD] = {"FORWARD", relay_on_forward, offsetof(struct limits, response_ms),
+                          TO(DIAL) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_REPLY] = {"REPLY", on_reply, 0, TO(DONE)},
+    [EXCHANGE_DONE] = {"DONE", on_done, 0, 0},
+};
+
+const char *exchange_state_name(enum exchange_state s)
+{
+    return states[s].name;
+}
+
+/* ---- the machine ---- */
+
+static void cancel_operation(struct exchange *x)
+{
+    if (x->waiting)
+        recorder_cancel(x->worker->recorder, &x->wait);
+    x->waiting = false;
+    ask_cancel(x->ask, x->state == EXCHANGE_DIAL ? MSG_DIAL_CANCEL : 0);
+    x->ask = NULL;
+}
+
+void exchange_progress(struct exchange *x)
+{
+    const struct worker *w = x->worker;
+    size_t offset = states[x->state].deadline;
+    int64_t wait;
+
+    if (!offset) {
+        timer_stop(x->session->timer);
+        return;
+    }
+    wait = *(const int64_t *)((const char *)&w->limits + offset);
+    if (x->state == EXCHANGE_FORWARD && !x->body_done)
+        wait = w->limits.body_ms;
+    if (x->identity) {
+        int64_t left = (identity_expires_s(x->identity) - loop_wall_s(w->loop)) * 1000 + w->limits.overrun_ms;
+
+        if (left < wait)
+            wait = left;
+    }
+    timer_set(x->session->timer, wait);
+}
+
+/* The only writer of the state. */
+static void enter(struct exchange *x, enum exchange_state next)
+{
+    assert(states[x->state].next & (1u << next));
+    cancel_operation(x);
+    if (say_is_debug())
+        say_debug("conn %llu: %s -> %s", (unsigned long long)x->session->conn, states[x->state].name,
+                  states[next].name);
+    x->state = next;
+    exchange_progress(x);
+}
+
+/* True when what the client did ends the exchange, whatever the state. */
+static bool client_is_gone(struct exchange *x, struct event ev)
+{
+    if (ev.type == EV_CLIENT_CUT)
+        return true;
+    if (ev.type != EV_CLIENT_END)
+        return false;
+    x->session->client_ended = true;
+    return !x->body_done && stream_input(x->session->client).len == 0;
+}
+
+static enum exchange_state think(struct exchange *x, struct event ev)
+{
+    if (client_is_gone(x, ev)) {
+        x->reason = REASON_CLIENT_CLOSED;
+        return exchange_end(x, EXCHANGE_CUT, "cut");
+    }
+    if (ev.type == EV_CLIENT_END)
+        return EXCHANGE_STAY;
+    return states[x->state].on(x, ev);
+}
+
+void exchange_feed(struct exchange *x, struct event ev)
+{
+    enum exchange_state next;
+
+    assert(!x->feeding);
+    x->feeding = true;
+    for (next = think(x, ev); next != EXCHANGE_STAY; next = states[next].on(x, (struct event){.type = EV_ENTER})) {
+        enter(x, next);
+        if (next == EXCHANGE_DONE) {
+            x->feeding = false;
+            on_done(x, (struct event){.type = EV_ENTER});
+            return;
+        }
+    }
+    x->feeding = false;
+}
+
+/* ---- begin and end ---- */
+
+static struct exchange *exchange_new(struct session *s)
+{
+    struct worker *w = s->worker;
+    struct exchange *x = calloc(1, sizeof *x);
+
+    if (!x)
+        abort();
+    x->session = s;
+    x->worker = w;
+    x->state = EXCHANGE_AUTHORIZE;
+    x->started_ns = clock_mono_ns();
+    x->id = id_new(loop_wall_ns(w->loop) / 1000000);
+    x->keep_alive = true;
+    s->exchange = x;
+    worker_count(w, COUNTER_EXCHANGES, 1);
+    worker_count(w, COUNTER_EXCHANGES_OPEN, 1);
+    return x;
+}
+
+void exchange_start(struct session *s)
+{
+    struct exchange *x = exchange_new(s);
+
+    x->head = message_head(s->message);
+    x->keep_alive = x->head->keep_alive;
+    exchange_feed(x, (struct event){.type = EV_ENTER});
+}
+
+void exchange_start_refused(struct session *s, const struct fault *why)
+{
+    struct exchange *x = exchange_new(s);
+
+    x->keep_alive = false;
+    x->reason = why->reason ? why->reason : REASON_REQUEST_MALFORMED;
+    snprintf(x->detail, sizeof x->detail, "%s", why->text);
+    exchange_feed(x, (struct event){.type = EV_ENTER});
+}
+
+void exchange_drop_upstream(struct exchange *x, bool clean)
+{
+    upstream_close(x->upstream, clean);
+    x->upstream = NULL;
+}
+
+void exchange_free(struct exchange *x)
+{
+    if (!x)
+        return;
+    worker_count(x->worker, COUNTER_EXCHANGES_OPEN, -1);
+    cancel_operation(x);
+    exchange_drop_upstream(x, false);
+    if (x->bucket)
+        bucket_release(x->bucket);
+    request_clear(&x->request);
+    identity_unref(x->identity);
+    secret_free(x->token);
+    buf_free(&x->out_head);
+    buf_free(&x->dropped);
+    flow_clear(&x->up);
+    flow_clear(&x->down);
+    free(x);
+}
+
+struct slice exchange_token(const struct exchange *x)
+{
+    if (x->token)
+        return secret_slice(x->token);
+    return x->session->token ? secret_slice(x->session->token) : slice_make("", 0);
+}
+
+bool exchange_is_connect(const struct exchange *x)
+{
+    return x->request.connect;
+}
+
+/* ---- refusing ---- */
+
+enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, const char *text)
+{
+    if (!x->reason) {
+        x->reason = reason;
+        snprintf(x->detail, sizeof x->detail, "%s", text ? text : "");
+    }
+    if (x->response_begun)
+        return exchange_end(x, EXCHANGE_CUT, "cut");
+    return x->recorded || x->unrecordable ? EXCHANGE_REPLY : EXCHANGE_RECORD;
+}
+
+enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, const char *place)
+{
+    bool token = slice_is(slice_of(hit->canary), "leave-token");
+
+    x->hit = *hit;
+    snprintf(x->hit_place, sizeof x->hit_place, "%s", place);
+    worker_count(x->worker, COUNTER_CANARY_HITS, 1);
+    evidence_finding(x, hit, place, token ? REASON_TOKEN_LEAK : REASON_CANARY_LEAK);
+    exchange_drop_upstream(x, false);
+    return exchange_refuse(x, token ? REASON_TOKEN_LEAK : REASON_CANARY_LEAK, place);
+}
+
+enum exchange_state exchange_end(struct exchange *x, enum exchange_end how, const char *outcome)
+{
+    if (x->recorded && x->decision.allowed)
+        evidence_result(x, outcome);
+    x->end = how;
+    return EXCHANGE_DONE;
+}
+
+/* ---- REPLY and DONE ---- */
+
+static int reply_status(const struct exchange *x)
+{
+    int status = reason_get(x->reason)->status;
+
+    return status == 407 && x->session->tunnel.open ? 403 : status;
+}
+
+static bool reply_keeps_alive(const struct exchange *x)
+{
+    const struct session *s = x->session;
+
+    if (!x->head || !x->keep_alive || !x->body_done || s->client_ended || s->closing)
+        return false;
+    if (s->tunnel.open && (reason_is_token(x->reason) || x->reason == REASON_TOKEN_FOREIGN))
+        return false;
+    return x->reason != REASON_REQUEST_MALFORMED && x->reason != REASON_CANARY_LEAK && x->reason != REASON_TOKEN_LEAK;
+}
+
+static enum exchange_state on_reply(struct exchange *x, struct event ev)
+{
+    struct session *s = x->session;
+    struct answer a = {.reason = x->reason, .detail = x->detail, .gateway = x->worker->gateway, .id = &x->id};
+
+    if (ev.type != EV_ENTER)
+        return EXCHANGE_STAY;
+    a.status = reply_status(x);
+    a.minor = x->head ? x->head->minor : 1;
+    a.head_only = x->head && slice_is(x->head->method, "HEAD");
+    a.keep_alive = reply_keeps_alive(x);
+    x->status = answer_status(&a);
+    answer_write(&a, loop_wall_s(x->worker->loop), stream_out(s->client));
+    stream_flush(s->client);
+    return exchange_end(x, a.keep_alive ? EXCHANGE_KEEP : EXCHANGE_CLOSE, "failed");
+}
+
+static enum exchange_state on_done(struct exchange *x, struct event ev)
+{
+    (void)ev;
+    session_exchange_done(x->session, x->end);
+    return EXCHANGE_STAY;
+}
+
+/* ---- translating ---- */
+
+void exchange_on_upstream(void *arg, enum stream_event event)
+{
+    static const enum event_type types[] = {
+        [STREAM_UP] = EV_UPSTREAM_UP,   [STREAM_DATA] = EV_UPSTREAM_DATA, [STREAM_ROOM] = EV_UPSTREAM_ROOM,
+        [STREAM_END] = EV_UPSTREAM_END, [STREAM_CUT] = EV_UPSTREAM_CUT,   [STREAM_FAIL] = EV_UPSTREAM_FAIL,
+    };
+
+    exchange_feed(arg, (struct event){.type = types[event]});
+}

@@ -1,0 +1,124 @@
+/*
+ * An exchange: one request and its response (design 3). Its table of states
+ * (exchange.c) is the way of a request:
+ *
+ *   AUTHORIZE -> COLLECT -> RECORD -> DIAL -> TRUST -> FORWARD -> DONE
+ *                                        for CONNECT: -> CERTIFY -> DONE
+ *   any refusal: -> RECORD (when not yet recorded) -> REPLY -> DONE
+ *
+ * Callbacks translate into events; exchange_feed is the one function that thinks; handlers return the next
+ * state; enter() alone changes it.
+ */
+#ifndef PROXY_EXCHANGE_H
+#define PROXY_EXCHANGE_H
+
+#include "authz/policy.h"
+#include "proxy/flow.h"
+#include "proxy/session.h"
+
+enum exchange_state {
+    EXCHANGE_STAY = -1, /* a handler's "no change" */
+    EXCHANGE_AUTHORIZE,
+    EXCHANGE_COLLECT,
+    EXCHANGE_RECORD,
+    EXCHANGE_DIAL,
+    EXCHANGE_TRUST,
+    EXCHANGE_CERTIFY,
+    EXCHANGE_FORWARD,
+    EXCHANGE_REPLY,
+    EXCHANGE_DONE,
+    N_EXCHANGE_STATES
+};
+
+enum event_type {
+    EV_ENTER,         /* the state was just entered */
+    EV_CLIENT_DATA,   /* more input from the client */
+    EV_CLIENT_ROOM,
+    EV_CLIENT_END,    /* half-close */
+    EV_CLIENT_CUT,
+    EV_UPSTREAM_UP,   /* TLS towards the service is verified */
+    EV_UPSTREAM_DATA,
+    EV_UPSTREAM_ROOM,
+    EV_UPSTREAM_END,
+    EV_UPSTREAM_CUT,
+    EV_UPSTREAM_FAIL,
+    EV_RECORDED,      /* ok: the scribe has it */
+    EV_DIALLED,       /* fd and text (the address) */
+    EV_CERTIFIED,     /* bytes: chain, number: not_after */
+    EV_REFUSED,       /* porter or keeper said no: reason, text */
+    EV_DEADLINE,
+};
+
+struct event {
+    enum event_type type;
+    bool ok;
+    int fd;
+    int64_t number;
+    struct slice text;
+    enum reason reason;
+};
+
+struct exchange {
+    struct session *session;
+    struct worker *worker;
+    enum exchange_state state;
+    bool feeding;          /* a handler is on the stack: no event may come in */
+    enum exchange_end end; /* how, once DONE */
+    struct id id;
+    int64_t started_ns;
+
+    /* what was asked */
+    const struct head *head; /* of session->message; NULL when the head was refused */
+    struct request request;
+    struct identity *identity;
+    struct secret *token;  /* plain requests: of this request; tunnels use the session's */
+    bool body_done;        /* the request is whole */
+
+    /* what was decided */
+    struct decision decision;
+    enum reason reason;    /* of a refusal or failure; REASON_NONE while all is well */
+    char detail[240];
+    bool recorded;         /* the decision record is acknowledged */
+    bool unrecordable;     /* it could not be: the answer is a 503 */
+    struct hit hit;
+    char hit_place[80];
+
+    /* operations in flight: at most one */
+    struct record_wait wait;
+    bool waiting;
+    struct ask *ask;
+
+    /* towards the service */
+    struct bucket *bucket;
+    struct upstream *upstream;
+    struct buf out_head;   /* rewritten request head, exactly what will be sent */
+    struct buf dropped;
+    struct flow up, down;
+    bool sent;             /* any byte went to the service */
+    bool reused;
+    bool retried;
+
+    /* towards the client */
+    bool response_begun;   /* the final head went out */
+    bool response_done;
+    bool keep_alive;       /* the client's connection may go on */
+    int status;
+    int interims;          /* 1xx responses so far */
+    int64_t response_hits;
+};
+
+/* The head of session->message is complete: begin. */
+void exchange_start(struct session *s);
+/* The head could not be read: decide, record and answer that. */
+void exchange_start_refused(struct session *s, const struct fault *why);
+void exchange_feed(struct exchange *x, struct event ev);
+void exchange_free(struct exchange *x);
+const char *exchange_state_name(enum exchange_state s);
+
+/* proxy/evidence.c: the records of an exchange. */
+void evidence_decision(struct exchange *x);
+void evidence_result(struct exchange *x, const char *outcome);
+void evidence_finding(struct exchange *x, const struct hit *hit, const char *place, enum reason reason);
+void evidence_connection(struct session *s, enum reason reason, const char *detail);
+
+#endif

@@ -1,0 +1,114 @@
+/* Owns held bytes and the scan of one body. Knows no states and no peers. */
+#include "proxy/flow.h"
+
+#include <stdio.h>
+
+void flow_start(struct flow *f, const struct scanner *scanner, struct slice token, enum framing framing, bool holds)
+{
+    *f = (struct flow){.framing = framing, .holds = holds};
+    if (framing != FRAMING_NONE)
+        f->scan = scan_start(scanner, token);
+}
+
+static void put(struct flow *f, struct slice bytes)
+{
+    if (f->to)
+        stream_write(f->to, bytes);
+    else
+        buf_append(&f->ready, bytes);
+}
+
+static void emit(struct flow *f, struct slice bytes)
+{
+    if (bytes.len == 0)
+        return;
+    if (f->framing == FRAMING_CHUNKED) {
+        char line[24];
+        int n = snprintf(line, sizeof line, "%zx\r\n", bytes.len);
+
+        put(f, slice_make(line, (size_t)n));
+        put(f, bytes);
+        put(f, SLICE("\r\n"));
+    } else {
+        put(f, bytes);
+    }
+    f->released += bytes.len;
+}
+
+/* Let go of what lies before offset safe of the content; fresh follows what is held. */
+static void release(struct flow *f, struct slice fresh, uint64_t safe)
+{
+    uint64_t n = safe > f->released ? safe - f->released : 0;
+    size_t held = buf_len(&f->held);
+
+    if (n < held) {
+        emit(f, slice_cut(buf_slice(&f->held), 0, (size_t)n));
+        buf_consume(&f->held, (size_t)n);
+        buf_append(&f->held, fresh);
+        return;
+    }
+    emit(f, buf_slice(&f->held));
+    buf_clear(&f->held);
+    n -= held;
+    emit(f, slice_cut(fresh, 0, (size_t)n));
+    buf_append(&f->held, slice_from(fresh, (size_t)n));
+}
+
+struct hit flow_data(struct flow *f, struct slice bytes)
+{
+    uint64_t safe = 0;
+    struct hit hit = scan_feed(f->scan, bytes, &safe);
+
+    f->total += bytes.len;
+    if (!f->holds) {
+        emit(f, bytes);
+        return hit;
+    }
+    release(f, bytes, safe);
+    return hit;
+}
+
+static void end_framing(struct flow *f, const struct field *trailers, size_t n)
+{
+    if (f->framing != FRAMING_CHUNKED)
+        return;
+    put(f, SLICE("0\r\n"));
+    for (size_t i = 0; i < n; i++) {
+        put(f, trailers[i].name);
+        put(f, SLICE(": "));
+        put(f, trailers[i].value);
+        put(f, SLICE("\r\n"));
+    }
+    put(f, SLICE("\r\n"));
+}
+
+struct hit flow_end(struct flow *f, const struct field *trailers, size_t n)
+{
+    struct hit hit = {0};
+    uint64_t safe = f->total;
+
+    if (f->scan)
+        hit = scan_finish(f->scan, &safe);
+    if (f->holds)
+        release(f, slice_make("", 0), safe);
+    f->ended = true;
+    if (!hit.found || !f->holds)
+        end_framing(f, trailers, n);
+    return hit;
+}
+
+void flow_attach(struct flow *f, struct stream *to, bool keep)
+{
+    f->to = to;
+    stream_write(to, buf_slice(&f->ready));
+    if (!keep)
+        buf_free(&f->ready);
+}
+
+void flow_clear(struct flow *f)
+{
+    scan_free(f->scan);
+    buf_free(&f->held);
+    buf_free(&f->ready);
+    *f = (struct flow){0};
+}

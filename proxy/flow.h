@@ -1,0 +1,34 @@
+/*
+ * One direction of a message's content: through the scanner, held back as long
+ * as a match could still begin in it, framed anew, into a stream.
+ */
+#ifndef PROXY_FLOW_H
+#define PROXY_FLOW_H
+
+#include "canary/scan.h"
+#include "net/head.h"
+#include "net/stream.h"
+
+struct flow {
+    struct scan *scan;
+    struct buf held;     /* content not yet safe */
+    struct buf ready;    /* framed bytes, kept while there is no stream to write to */
+    struct stream *to;   /* NULL: collect in ready */
+    enum framing framing; /* as it goes out */
+    bool holds;          /* hold back until the scanner says safe; else pass and only look */
+    bool ended;          /* flow_end was called */
+    uint64_t released;   /* content bytes let go */
+    uint64_t total;      /* content bytes that came in */
+};
+
+/* Begin: scanner is kept, token (for its own leak) is borrowed for this call. */
+void flow_start(struct flow *f, const struct scanner *scanner, struct slice token, enum framing framing, bool holds);
+/* Bytes of content. A found hit means: nothing further is let go (when it holds). */
+struct hit flow_data(struct flow *f, struct slice bytes);
+/* The content is complete. trailers may be NULL. */
+struct hit flow_end(struct flow *f, const struct field *trailers, size_t n_trailers);
+/* From now on write to a stream; what is ready goes first (and is kept when keep is set, to be sent again). */
+void flow_attach(struct flow *f, struct stream *to, bool keep);
+void flow_clear(struct flow *f);
+
+#endif

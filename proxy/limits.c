@@ -1,0 +1,108 @@
+/* Owns the table of limits: each with its default, its unit and its bounds. */
+#include "proxy/limits.h"
+
+#include <inttypes.h>
+
+static const struct conf_key keys[] = {
+    {"head", CONF_SIZE, "32k", NULL, "bytes of a request's or response's head", 0},
+    {"target", CONF_SIZE, "8k", NULL, "bytes of a request target (414 above)", 0},
+    {"credential", CONF_SIZE, "16k", NULL, "bytes of a Proxy-Authorization value (431 above)", 0},
+    {"fields", CONF_COUNT, "100", NULL, "header fields in one head (431 above)", 0},
+    {"body-collect", CONF_SIZE, "64k", NULL, "bytes of a request body that are scanned before the head goes out", 0},
+    {"header-time", CONF_TIME, "10s", NULL, "how long a request head may take to arrive (408 after)", 0},
+    {"handshake-time", CONF_TIME, "10s", NULL, "how long a TLS handshake may take, on either side", 0},
+    {"idle-time", CONF_TIME, "60s", NULL, "how long a client connection may wait between requests", 0},
+    {"body-time", CONF_TIME, "60s", NULL, "how long a body may stand still, in either direction", 0},
+    {"dial-time", CONF_TIME, "10s", NULL, "how long name look-up and connecting may take together (504 after)", 0},
+    {"response-time", CONF_TIME, "120s", NULL, "how long an origin may take to begin its response (504 after)", 0},
+    {"linger-time", CONF_TIME, "2s", NULL, "how long the last answer may take to be read before the connection is cut",
+     0},
+    {"overrun", CONF_TIME, "5m", NULL, "how long an exchange in flight may go on after its token has expired", 0},
+    {"connections", CONF_COUNT, "10000", NULL, "client connections, for each worker", 0},
+    {"upstream-idle", CONF_COUNT, "8", NULL, "idle connections kept open to one destination, for each worker", 0},
+    {"upstream-idle-total", CONF_COUNT, "256", NULL, "idle connections kept open to all destinations, for each worker",
+     0},
+    {"upstream-idle-time", CONF_TIME, "55s", NULL, "how long an idle connection to a destination is kept", 0},
+    {"token-cache", CONF_COUNT, "10000", NULL, "verified tokens remembered, for each worker", 0},
+    {"leaf-cache", CONF_COUNT, "1000", NULL, "host certificates remembered, for each worker", 0},
+};
+
+const struct conf_section limits_section = {
+    .name = "limits",
+    .keys = keys,
+    .n_keys = sizeof keys / sizeof *keys,
+    .help = "How large, how many, how long: everything a peer chooses has a cap, every wait a deadline.",
+};
+
+static const struct bound {
+    const char *key;
+    int64_t least, most;
+} bounds[] = {
+    {"head", 1 << 10, 1 << 20},
+    {"target", 256, 64 << 10},
+    {"credential", 512, 128 << 10},
+    {"fields", 10, 1000},
+    {"body-collect", 0, 16 << 20},
+    {"header-time", 100, 600000},
+    {"handshake-time", 100, 600000},
+    {"idle-time", 100, 3600000},
+    {"body-time", 100, 3600000},
+    {"dial-time", 100, 600000},
+    {"response-time", 100, 86400000},
+    {"linger-time", 0, 60000},
+    {"overrun", 0, 86400000},
+    {"connections", 1, 1000000},
+    {"upstream-idle", 0, 10000},
+    {"upstream-idle-total", 0, 100000},
+    {"upstream-idle-time", 0, 3600000},
+    {"token-cache", 1, 10000000},
+    {"leaf-cache", 1, 1000000},
+};
+
+bool limits_check(const struct conf *c, struct fault *why)
+{
+    const struct conf_item *l = conf_section(c, "limits");
+
+    _Static_assert(sizeof bounds / sizeof *bounds == sizeof keys / sizeof *keys, "each limit has its bounds");
+    for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        const struct bound *b = &bounds[i];
+        int64_t n = conf_number(l, b->key);
+
+        if (n < b->least || n > b->most)
+            return conf_refuse(l, b->key, -1, why, "limits.%s must be between %" PRId64 " and %" PRId64 "%s", b->key,
+                               b->least, b->most, keys[i].type == CONF_TIME ? " milliseconds" : "");
+    }
+    return true;
+}
+
+static size_t size(const struct conf_item *l, const char *key)
+{
+    return (size_t)conf_number(l, key);
+}
+
+struct limits limits_read(const struct conf *c)
+{
+    const struct conf_item *l = conf_section(c, "limits");
+
+    return (struct limits){
+        .head = size(l, "head"),
+        .target = size(l, "target"),
+        .credential = size(l, "credential"),
+        .fields = size(l, "fields"),
+        .body_collect = size(l, "body-collect"),
+        .header_ms = conf_number(l, "header-time"),
+        .handshake_ms = conf_number(l, "handshake-time"),
+        .idle_ms = conf_number(l, "idle-time"),
+        .body_ms = conf_number(l, "body-time"),
+        .dial_ms = conf_number(l, "dial-time"),
+        .response_ms = conf_number(l, "response-time"),
+        .linger_ms = conf_number(l, "linger-time"),
+        .overrun_ms = conf_number(l, "overrun"),
+        .connections = size(l, "connections"),
+        .upstream_idle = size(l, "upstream-idle"),
+        .upstream_idle_total = size(l, "upstream-idle-total"),
+        .upstream_idle_ms = conf_number(l, "upstream-idle-time"),
+        .token_cache = size(l, "token-cache"),
+        .leaf_cache = size(l, "leaf-cache"),
+    };
+}

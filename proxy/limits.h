@@ -1,0 +1,27 @@
+/* The worker's limits, with units, as the limits section of the configuration gives them. */
+#ifndef PROXY_LIMITS_H
+#define PROXY_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+
+extern const struct conf_section limits_section;
+
+struct limits {
+    size_t head, target, credential; /* bytes */
+    size_t fields;                   /* in a head */
+    size_t body_collect;             /* bytes collected before a request's head goes out */
+    int64_t header_ms, handshake_ms, idle_ms, body_ms, dial_ms, response_ms, linger_ms, overrun_ms;
+    size_t connections; /* per worker */
+    size_t upstream_idle, upstream_idle_total;
+    int64_t upstream_idle_ms;
+    size_t token_cache, leaf_cache;
+};
+
+struct limits limits_read(const struct conf *c);
+/* Every value is inside the bounds that the code behind it can keep; else false, and why has the place. */
+bool limits_check(const struct conf *c, struct fault *why);
+
+#endif

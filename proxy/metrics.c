@@ -1,0 +1,105 @@
+#include "proxy/metrics.h"
+
+#include <string.h>
+
+static uint64_t load(const uint64_t *n)
+{
+    return __atomic_load_n(n, __ATOMIC_RELAXED);
+}
+
+uint64_t metrics_sum(const struct metrics *m, enum counter c)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < m->n_pages; i++)
+        sum += load(&m->pages[i].counters->values[c]);
+    return sum;
+}
+
+bool metrics_journal_is_open(const struct metrics *m)
+{
+    for (size_t i = 0; i < m->n_pages; i++)
+        if (!load(&m->pages[i].counters->values[COUNTER_JOURNAL_OPEN]))
+            return false;
+    return m->n_pages > 0;
+}
+
+/* Backslash, quote and newline are escaped (exposition format 0.0.4). */
+static void label(struct buf *out, const char *name, const char *value)
+{
+    buf_printf(out, "%s=\"", name);
+    for (; *value; value++) {
+        if (*value == '\\' || *value == '"')
+            buf_char(out, '\\');
+        if (*value == '\n')
+            buf_text(out, "\\n");
+        else
+            buf_char(out, *value);
+    }
+    buf_char(out, '"');
+}
+
+static void head(struct buf *out, const char *name, const char *help, const char *type)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void sample(struct buf *out, const char *name, const char *label_name, const char *label_value, uint64_t n)
+{
+    buf_text(out, name);
+    if (label_name) {
+        buf_char(out, '{');
+        label(out, label_name, label_value);
+        buf_char(out, '}');
+    }
+    buf_char(out, ' ');
+    buf_decimal(out, n);
+    buf_char(out, '\n');
+}
+
+static const char *type_of(const char *name)
+{
+    return slice_ends(slice_of(name), SLICE("_total")) ? "counter" : "gauge";
+}
+
+static void write_counters(struct buf *out, const struct metrics *m)
+{
+    for (int c = 0; c < N_COUNTERS; c++) {
+        const char *name = counter_name((enum counter)c);
+
+        head(out, name, counter_help((enum counter)c), type_of(name));
+        for (size_t i = 0; i < m->n_pages; i++)
+            sample(out, name, "role", m->pages[i].role, load(&m->pages[i].counters->values[c]));
+    }
+}
+
+/* Every reason from the start, so that a rate over one that comes up for the first time is not lost. */
+static void write_decisions(struct buf *out, const struct metrics *m)
+{
+    head(out, "exeat_decisions_total", "Requests decided, by reason code.", "counter");
+    for (int r = REASON_ALLOWED; r < N_REASONS; r++) {
+        uint64_t sum = 0;
+
+        for (size_t i = 0; i < m->n_pages; i++)
+            sum += load(&m->pages[i].counters->decisions[r]);
+        sample(out, "exeat_decisions_total", "reason", reason_code((enum reason)r), sum);
+    }
+}
+
+static void write_facts(struct buf *out, const struct metrics *m)
+{
+    head(out, "exeat_build_info", "The version that runs.", "gauge");
+    sample(out, "exeat_build_info", "version", m->version, 1);
+    head(out, "exeat_policy_generation", "Generation of the policy in force.", "gauge");
+    sample(out, "exeat_policy_generation", NULL, NULL, m->generation);
+    head(out, "exeat_service_audit_waived", "Services that are open although nobody audited them.", "gauge");
+    for (size_t i = 0; i < m->n_waived; i++)
+        sample(out, "exeat_service_audit_waived", "service", m->waived[i], 1);
+}
+
+void metrics_write(struct buf *out, const struct metrics *m)
+{
+    write_facts(out, m);
+    write_counters(out, m);
+    write_decisions(out, m);
+}

@@ -1,0 +1,33 @@
+/*
+ * /metrics: the counters of all roles as Prometheus text (exposition format 0.0.4). Pure: pages and facts in,
+ * text out. Names are an interface.
+ */
+#ifndef PROXY_METRICS_H
+#define PROXY_METRICS_H
+
+#include "base/buf.h"
+#include "proxy/counters.h"
+
+/* One role's page; both borrowed. */
+struct metrics_page {
+    const char *role; /* "worker 0" */
+    const struct counters *counters;
+};
+
+struct metrics {
+    const char *version;
+    uint64_t generation;
+    const struct metrics_page *pages;
+    size_t n_pages;
+    const char *const *waived; /* names of services whose audit is waived */
+    size_t n_waived;
+};
+
+void metrics_write(struct buf *out, const struct metrics *m);
+
+/* The sum over all pages. Another process writes them, so two reads may differ. */
+uint64_t metrics_sum(const struct metrics *m, enum counter c);
+/* Are there pages, and does every one of them say so? */
+bool metrics_journal_is_open(const struct metrics *m);
+
+#endif

@@ -1,0 +1,107 @@
+/* What the admin socket may ask of the supervisor: status and revoke. JSON in, JSON out. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "proxy/supervisor.h"
+
+static const char *const state_names[] = {"down", "starting", "up"};
+
+static json_t *roles(const struct supervisor *s)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < s->n_processes; i++) {
+        const struct process *p = &s->processes[i];
+
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:i}", "role", role_name(p->role), "index",
+                                              p->index, "pid", (int)p->pid, "uid", (json_int_t)p->uid, "state",
+                                              state_names[p->state], "restarts", (int)p->restarts));
+    }
+    return list;
+}
+
+static json_t *listeners(const struct supervisor *s)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < s->assets.n_listening; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s}", "name", s->assets.listening[i].name, "address",
+                                              s->assets.listening[i].address));
+    return list;
+}
+
+static json_t *notes(const struct supervisor *s)
+{
+    struct slice rest = buf_slice(&s->notes), line;
+    json_t *list = json_array();
+
+    while (slice_next(&rest, '\n', &line))
+        if (line.len)
+            json_array_append_new(list, json_stringn(line.ptr, line.len));
+    return list;
+}
+
+static json_t *answer_status(const struct supervisor *s)
+{
+    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
+                               EXEAT_VERSION, "generation", (json_int_t)s->generation, "uptime_s",
+                               (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "roles", roles(s),
+                               "listeners", listeners(s), "notes", notes(s));
+
+    return json_pack("{s:b, s:o}", "ok", 1, "status", status);
+}
+
+static json_t *refuse(const char *text)
+{
+    return json_pack("{s:b, s:s}", "ok", 0, "error", text);
+}
+
+static bool kind_of(const char *name, enum revocation_kind *kind)
+{
+    if (strcmp(name, "jti") == 0)
+        *kind = REVOKE_JTI;
+    else if (strcmp(name, "sandbox") == 0)
+        *kind = REVOKE_SANDBOX;
+    else if (strcmp(name, "issued-before") == 0)
+        *kind = REVOKE_ISSUED_BEFORE;
+    else
+        return false;
+    return true;
+}
+
+static json_t *answer_revoke(struct supervisor *s, json_t *request)
+{
+    const char *kind_name = json_string_value(json_object_get(request, "kind"));
+    const char *value = json_string_value(json_object_get(request, "value"));
+    json_int_t until = json_integer_value(json_object_get(request, "until"));
+    struct fault why = {0};
+    enum revocation_kind kind;
+
+    if (!kind_name || !value || !kind_of(kind_name, &kind))
+        return refuse("revoke wants kind (jti, sandbox, issued-before) and value");
+    if (!revocations_add(s->assets.revocations, kind, slice_of(value), until, &why))
+        return refuse(why.text);
+    return json_pack("{s:b}", "ok", 1);
+}
+
+void supervisor_answer(struct supervisor *s, struct slice text, struct buf *out)
+{
+    json_t *request = json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL);
+    const char *command = json_string_value(json_object_get(request, "command"));
+    json_t *answer;
+    char *line;
+
+    if (command && strcmp(command, "status") == 0)
+        answer = answer_status(s);
+    else if (command && strcmp(command, "revoke") == 0)
+        answer = answer_revoke(s, request);
+    else
+        answer = refuse("unknown command");
+    line = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+    buf_text(out, line ? line : "{\"ok\":false,\"error\":\"out of memory\"}");
+    free(line);
+    json_decref(answer);
+    json_decref(request);
+}

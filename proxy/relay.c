@@ -1,0 +1,392 @@
+/* COLLECT and FORWARD: the request's content out, the response back, both through the scanner. */
+#include <stdio.h>
+#include <string.h>
+
+#include "proxy/rewrite.h"
+#include "proxy/steps.h"
+
+enum { INTERIM_MAX = 16 };
+
+/* ---- the request's content ---- */
+
+static enum exchange_state body_leak(struct exchange *x, struct hit hit)
+{
+    return exchange_leak(x, &hit, "body");
+}
+
+static bool is_over_limit(struct exchange *x)
+{
+    return x->up.total > service_body_limit(x->decision.service);
+}
+
+static enum exchange_state bad_body(struct exchange *x, const struct fault *why)
+{
+    x->keep_alive = false;
+    exchange_drop_upstream(x, false);
+    return exchange_refuse(x, why->reason ? why->reason : REASON_REQUEST_MALFORMED, why->text);
+}
+
+static enum exchange_state body_complete(struct exchange *x)
+{
+    size_t n = 0;
+    const struct field *trailers = message_trailers(x->session->message, &n);
+    struct hit hit;
+
+    for (size_t i = 0; i < n; i++) {
+        hit = scanner_text(x->worker->scanner, trailers[i].value);
+        if (hit.found)
+            return exchange_leak(x, &hit, "trailer");
+    }
+    hit = flow_end(&x->up, trailers, n);
+    if (hit.found)
+        return body_leak(x, hit);
+    x->body_done = true;
+    return EXCHANGE_STAY;
+}
+
+/* Take one event of the request's content. *more is false when the input gives nothing further for now. */
+static enum exchange_state take_body(struct exchange *x, bool *more)
+{
+    struct session *s = x->session;
+    struct slice input = stream_input(s->client);
+    struct fault why = {0};
+    struct hit hit = {0};
+    size_t used = 0;
+
+    switch (message_feed(s->message, input, &used, &why)) {
+    case MESSAGE_BODY:
+        hit = flow_data(&x->up, message_body(s->message));
+        break;
+    case MESSAGE_END:
+        stream_consume(s->client, used);
+        *more = false;
+        return body_complete(x);
+    case MESSAGE_TRAILERS:
+        break;
+    case MESSAGE_BAD:
+        return bad_body(x, &why);
+    default:
+        *more = false;
+        break;
+    }
+    stream_consume(s->client, used);
+    if (hit.found)
+        return body_leak(x, hit);
+    if (is_over_limit(x)) {
+        x->keep_alive = false;
+        exchange_drop_upstream(x, false);
+        return exchange_refuse(x, REASON_BODY_TOO_LARGE, NULL);
+    }
+    return EXCHANGE_STAY;
+}
+
+/* ---- COLLECT ---- */
+
+static void begin_flow_up(struct exchange *x)
+{
+    flow_start(&x->up, x->worker->scanner, exchange_token(x), x->head->framing, true);
+}
+
+static enum exchange_state collect(struct exchange *x)
+{
+    bool more = true;
+
+    while (more) {
+        enum exchange_state next = take_body(x, &more);
+
+        if (next != EXCHANGE_STAY)
+            return next;
+        if (x->body_done || x->up.total >= x->worker->limits.body_collect)
+            return EXCHANGE_RECORD;
+    }
+    if (x->session->client_ended) {
+        x->reason = REASON_CLIENT_CLOSED;
+        return exchange_end(x, EXCHANGE_CUT, "cut");
+    }
+    return EXCHANGE_STAY;
+}
+
+enum exchange_state relay_on_collect(struct exchange *x, struct event ev)
+{
+    switch (ev.type) {
+    case EV_ENTER:
+        begin_flow_up(x);
+        return collect(x);
+    case EV_CLIENT_DATA:
+        exchange_progress(x);
+        return collect(x);
+    case EV_DEADLINE:
+        x->keep_alive = false;
+        return exchange_refuse(x, REASON_REQUEST_TIMEOUT, "the body did not arrive in time");
+    default:
+        return EXCHANGE_STAY;
+    }
+}
+
+/* ---- towards the service ---- */
+
+static enum exchange_state pump_request(struct exchange *x)
+{
+    bool more = true;
+
+    while (more && !x->body_done && x->upstream && stream_pending(x->upstream->stream) < STREAM_HIGH) {
+        enum exchange_state next = take_body(x, &more);
+
+        if (next != EXCHANGE_STAY)
+            return next;
+    }
+    if (x->upstream)
+        stream_flush(x->upstream->stream);
+    if (!x->body_done && x->session->client_ended && stream_input(x->session->client).len == 0) {
+        x->reason = REASON_CLIENT_CLOSED;
+        return exchange_end(x, EXCHANGE_CUT, "cut");
+    }
+    return EXCHANGE_STAY;
+}
+
+static enum exchange_state pump_response(struct exchange *x);
+
+static enum exchange_state begin_forward(struct exchange *x)
+{
+    struct stream *to = x->upstream->stream;
+    enum exchange_state next;
+
+    stream_set_handler(to, exchange_on_upstream, x);
+    message_expect(x->upstream->response, slice_is(x->head->method, "HEAD"));
+    buf_append(stream_out(to), buf_slice(&x->out_head));
+    if (!x->body_done && !x->up.scan)
+        begin_flow_up(x);
+    flow_attach(&x->up, to, x->body_done);
+    x->sent = true;
+    x->upstream->exchanges++;
+    next = pump_request(x);
+    if (next == EXCHANGE_STAY && stream_input(to).len)
+        next = pump_response(x); /* it spoke before it was asked: the parser judges */
+    return next;
+}
+
+/* ---- failures of the service ---- */
+
+static bool is_repeatable(const struct exchange *x)
+{
+    static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
+
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (slice_is(x->head->method, methods[i]))
+            return x->body_done;
+    return false;
+}
+
+/*
+ * A pooled connection that ends before any byte of a response was most likely closed as the request went out
+ * (RFC 9112 9.3.1): an idempotent request is sent once more, on a fresh one.
+ */
+static enum exchange_state service_failed(struct exchange *x, enum reason reason, const char *text)
+{
+    bool silent = !message_is_open(x->upstream->response) && !x->response_begun && x->status == 0;
+
+    exchange_drop_upstream(x, false);
+    if (silent && x->reused && !x->retried && is_repeatable(x)) {
+        x->retried = true;
+        x->reused = false;
+        x->up.to = NULL;
+        return EXCHANGE_DIAL;
+    }
+    return exchange_refuse(x, reason, text);
+}
+
+/* ---- towards the client ---- */
+
+static struct response_frame frame_for(struct exchange *x, const struct head *h)
+{
+    const struct session *s = x->session;
+    struct response_frame f = {.minor = x->head->minor, .framing = h->framing, .length = h->length};
+
+    f.head_only = slice_is(x->head->method, "HEAD") || h->status == 304;
+    if (f.head_only)
+        f.framing = FRAMING_NONE;
+    else if (f.framing == FRAMING_CHUNKED || f.framing == FRAMING_CLOSE)
+        f.framing = x->head->minor >= 1 ? FRAMING_CHUNKED : FRAMING_CLOSE;
+    f.keep_alive = x->keep_alive && x->body_done && !s->client_ended && !s->closing && f.framing != FRAMING_CLOSE;
+    return f;
+}
+
+static enum exchange_state begin_response(struct exchange *x)
+{
+    const struct head *h = message_head(x->upstream->response);
+    struct stream *client = x->session->client;
+    struct response_frame frame;
+
+    if (h->status == 407)
+        return service_failed(x, REASON_UPSTREAM_PROXY_AUTH, NULL);
+    if (h->status == 101)
+        return service_failed(x, REASON_UPSTREAM_MALFORMED, "101 Switching Protocols, which nobody asked for");
+    if (h->status < 200) {
+        if (++x->interims > INTERIM_MAX)
+            return service_failed(x, REASON_UPSTREAM_MALFORMED, "too many interim responses");
+        if (x->head->minor >= 1)
+            rewrite_interim(h, x->worker->via, stream_out(client));
+        return EXCHANGE_STAY;
+    }
+    frame = frame_for(x, h);
+    x->keep_alive = frame.keep_alive;
+    x->status = h->status;
+    x->response_begun = true;
+    rewrite_response(h, &frame, x->worker->gateway, x->worker->via, stream_out(client));
+    flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
+    flow_attach(&x->down, client, false);
+    return EXCHANGE_STAY;
+}
+
+/* A canary in a response accuses the service; the response goes on (design 11). */
+static void note_response_hit(struct exchange *x, struct hit hit)
+{
+    if (!hit.found)
+        return;
+    worker_count(x->worker, COUNTER_CANARY_HITS, 1);
+    if (x->response_hits++ == 0)
+        evidence_finding(x, &hit, "response body", REASON_CANARY_RESPONSE);
+}
+
+static bool is_reusable(const struct exchange *x, const struct head *h)
+{
+    const struct stream *s = x->upstream->stream;
+
+    return h->keep_alive && h->framing != FRAMING_CLOSE && x->body_done && !stream_is_ended(s) &&
+           stream_input(s).len == 0 && stream_pending(s) == 0;
+}
+
+static enum exchange_state response_complete(struct exchange *x)
+{
+    struct message *m = x->upstream->response;
+    size_t n = 0;
+    const struct field *trailers = message_trailers(m, &n);
+    bool reusable = is_reusable(x, message_head(m));
+
+    note_response_hit(x, flow_end(&x->down, trailers, n));
+    x->response_done = true;
+    stream_flush(x->session->client);
+    message_reset(m);
+    if (reusable)
+        upstream_park(x->upstream);
+    else
+        upstream_close(x->upstream, true);
+    x->upstream = NULL;
+    return exchange_end(x, x->keep_alive && x->body_done ? EXCHANGE_KEEP : EXCHANGE_CLOSE, "complete");
+}
+
+static enum exchange_state message_complete(struct exchange *x)
+{
+    struct message *m = x->upstream->response;
+
+    if (x->response_begun)
+        return response_complete(x);
+    message_reset(m); /* an interim response; the real one follows */
+    message_expect(m, slice_is(x->head->method, "HEAD"));
+    stream_flush(x->session->client);
+    return EXCHANGE_STAY;
+}
+
+static enum exchange_state take_response(struct exchange *x, bool *more)
+{
+    struct stream *from = x->upstream->stream;
+    struct message *m = x->upstream->response;
+    enum exchange_state next = EXCHANGE_STAY;
+    struct fault why = {0};
+    size_t used = 0;
+    enum message_event event = message_feed(m, stream_input(from), &used, &why);
+
+    if (event == MESSAGE_BAD)
+        return service_failed(x, REASON_UPSTREAM_MALFORMED, why.text);
+    if (event == MESSAGE_BODY)
+        note_response_hit(x, flow_data(&x->down, message_body(m)));
+    else if (event == MESSAGE_HEAD)
+        next = begin_response(x);
+    else if (event == MESSAGE_MORE)
+        *more = false;
+    if (next != EXCHANGE_STAY)
+        return next;
+    stream_consume(from, used);
+    return event == MESSAGE_END ? message_complete(x) : EXCHANGE_STAY;
+}
+
+static enum exchange_state pump_response(struct exchange *x)
+{
+    bool more = true;
+
+    while (more && stream_pending(x->session->client) < STREAM_HIGH) {
+        enum exchange_state next = take_response(x, &more);
+
+        if (next != EXCHANGE_STAY)
+            return next;
+    }
+    stream_flush(x->session->client);
+    return EXCHANGE_STAY;
+}
+
+/* The service's end: it may complete a response that lasts until the close, else it breaks it off. */
+static enum exchange_state service_ended(struct exchange *x, bool clean)
+{
+    enum exchange_state next = pump_response(x);
+    struct fault why = {0};
+
+    if (next != EXCHANGE_STAY)
+        return next;
+    if (stream_input(x->upstream->stream).len)
+        return EXCHANGE_STAY; /* the client is slow; the end is looked at again when it has room */
+    if (clean && x->response_begun && message_finish(x->upstream->response, &why) == MESSAGE_END)
+        return response_complete(x);
+    return service_failed(x, REASON_UPSTREAM_CLOSED, "the service closed before its answer was complete");
+}
+
+/* ---- FORWARD ---- */
+
+static enum exchange_state late(struct exchange *x)
+{
+    int64_t left = identity_expires_s(x->identity) - loop_wall_s(x->worker->loop);
+
+    if (left * 1000 + x->worker->limits.overrun_ms <= 0) {
+        exchange_drop_upstream(x, false);
+        return exchange_refuse(x, REASON_TOKEN_EXPIRED, "the token ended while the exchange was at work");
+    }
+    if (!x->body_done || stream_pending(x->session->client)) {
+        x->reason = REASON_CLIENT_TIMEOUT;
+        exchange_drop_upstream(x, false);
+        return x->response_begun ? exchange_end(x, EXCHANGE_CUT, "cut") : EXCHANGE_REPLY;
+    }
+    exchange_drop_upstream(x, false);
+    return exchange_refuse(x, REASON_UPSTREAM_TIMEOUT, NULL);
+}
+
+static enum exchange_state more_response(struct exchange *x)
+{
+    if (stream_is_ended(x->upstream->stream))
+        return service_ended(x, true);
+    return pump_response(x);
+}
+
+enum exchange_state relay_on_forward(struct exchange *x, struct event ev)
+{
+    if (ev.type != EV_DEADLINE && ev.type != EV_ENTER)
+        exchange_progress(x);
+    switch (ev.type) {
+    case EV_ENTER:
+        return begin_forward(x);
+    case EV_CLIENT_DATA:
+    case EV_UPSTREAM_ROOM:
+        return x->body_done ? EXCHANGE_STAY : pump_request(x);
+    case EV_UPSTREAM_DATA:
+        return pump_response(x);
+    case EV_CLIENT_ROOM:
+        return more_response(x);
+    case EV_UPSTREAM_END:
+        return service_ended(x, true);
+    case EV_UPSTREAM_CUT:
+    case EV_UPSTREAM_FAIL:
+        return service_ended(x, false);
+    case EV_DEADLINE:
+        return late(x);
+    default:
+        return EXCHANGE_STAY;
+    }
+}

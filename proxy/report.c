@@ -1,0 +1,109 @@
+#include "proxy/report.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *read_json(struct slice text)
+{
+    return json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL);
+}
+
+bool report_is_status(struct slice line)
+{
+    json_t *root = read_json(line);
+    const char *command = json_string_value(json_object_get(root, "command"));
+    bool yes = command && strcmp(command, "status") == 0;
+
+    json_decref(root);
+    return yes;
+}
+
+static json_t *counters(const struct metrics *m)
+{
+    json_t *o = json_object();
+
+    for (int c = 0; c < N_COUNTERS; c++)
+        json_object_set_new(o, counter_name((enum counter)c), json_integer((json_int_t)metrics_sum(m, (enum counter)c)));
+    json_object_set_new(o, counter_name(COUNTER_JOURNAL_OPEN), json_integer(metrics_journal_is_open(m)));
+    return o;
+}
+
+static json_t *waived(const struct metrics *m, const struct conf *conf)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < m->n_waived; i++) {
+        const struct conf_item *service = conf_find(conf, "services", m->waived[i]);
+
+        json_array_append_new(list, json_pack("{s:s, s:s}", "service", m->waived[i], "audit",
+                                              service ? conf_text(service, "audit") : ""));
+    }
+    return list;
+}
+
+void report_status(struct buf *out, struct slice answer, const struct metrics *m, const struct conf *conf)
+{
+    json_t *root = read_json(answer), *status = json_object_get(root, "status");
+    bool open = metrics_journal_is_open(m);
+    char *line = NULL;
+
+    if (json_is_object(status)) {
+        json_object_set_new(status, "journal", json_pack("{s:b}", "open", open));
+        if (!open)
+            json_object_set_new(status, "ready", json_false());
+        json_object_set_new(status, "counters", counters(m));
+        json_object_set_new(status, "waived", waived(m, conf));
+        line = json_dumps(root, JSON_COMPACT);
+    }
+    if (line)
+        buf_text(out, line);
+    else
+        buf_append(out, answer);
+    free(line);
+    json_decref(root);
+}
+
+static void add_role(json_t *missing, const json_t *role)
+{
+    const char *name = json_string_value(json_object_get(role, "role"));
+    const char *state = json_string_value(json_object_get(role, "state"));
+    char text[80];
+
+    if (state && strcmp(state, "up") == 0)
+        return;
+    if (name && strcmp(name, "worker") == 0)
+        snprintf(text, sizeof text, "worker %d is %s", (int)json_integer_value(json_object_get(role, "index")),
+                 state ? state : "unknown");
+    else
+        snprintf(text, sizeof text, "%s is %s", name ? name : "a role", state ? state : "unknown");
+    json_array_append_new(missing, json_string(text));
+}
+
+bool report_ready(struct buf *out, struct slice answer, const struct metrics *m)
+{
+    json_t *root = read_json(answer), *status = json_object_get(root, "status"), *missing = json_array(), *body, *role;
+    size_t i;
+    bool ready;
+    char *line;
+
+    if (!json_is_object(status))
+        json_array_append_new(missing, json_string("the supervisor does not answer"));
+    json_array_foreach(json_object_get(status, "roles"), i, role)
+        add_role(missing, role);
+    if (!metrics_journal_is_open(m))
+        json_array_append_new(missing, json_string("the journal is closed"));
+    if (json_array_size(missing) == 0 && !json_is_true(json_object_get(status, "ready")))
+        json_array_append_new(missing, json_string("the supervisor says not ready"));
+    ready = json_array_size(missing) == 0;
+    body = ready ? json_pack("{s:b}", "ready", 1) : json_pack("{s:b, s:O}", "ready", 0, "missing", missing);
+    line = json_dumps(body, JSON_COMPACT);
+    buf_text(out, line ? line : "{\"ready\":false}");
+    buf_char(out, '\n');
+    free(line);
+    json_decref(body);
+    json_decref(missing);
+    json_decref(root);
+    return ready && line;
+}

@@ -1,0 +1,23 @@
+/*
+ * What the clerk makes of the supervisor's answer to `status` (docs/admin.md): it adds what it alone knows, and says what
+ * is not ready. Pure: JSON in, JSON out.
+ */
+#ifndef PROXY_REPORT_H
+#define PROXY_REPORT_H
+
+#include "base/conf.h"
+#include "proxy/metrics.h"
+
+/* Is this line of the admin socket {"command":"status",...}? */
+bool report_is_status(struct slice line);
+
+/*
+ * The answer to an admin client: the supervisor's, with "journal", "counters" and "waived" added when it is
+ * {"ok":true,"status":{...}}; any other answer stays as it is.
+ */
+void report_status(struct buf *out, struct slice answer, const struct metrics *m, const struct conf *conf);
+
+/* The body of /readyz: {"ready":true} or {"ready":false,"missing":["worker 1 is down", ...]}; returns ready. */
+bool report_ready(struct buf *out, struct slice answer, const struct metrics *m);
+
+#endif

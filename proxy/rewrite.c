@@ -1,0 +1,175 @@
+#include "proxy/rewrite.h"
+
+#include <string.h>
+
+static void put_field(struct buf *out, struct slice name, struct slice value)
+{
+    buf_append(out, name);
+    buf_append(out, SLICE(": "));
+    buf_append(out, value);
+    buf_append(out, SLICE("\r\n"));
+}
+
+static bool is_default_port(const struct request *r)
+{
+    return r->port == (r->scheme == SCHEME_HTTPS ? 443 : 80);
+}
+
+static void put_host(struct buf *out, const struct request *r)
+{
+    buf_append(out, SLICE("Host: "));
+    buf_text(out, r->host);
+    if (!is_default_port(r)) {
+        buf_char(out, ':');
+        buf_decimal(out, r->port);
+    }
+    buf_append(out, SLICE("\r\n"));
+}
+
+static void put_framing(struct buf *out, enum framing framing, uint64_t length)
+{
+    if (framing == FRAMING_LENGTH) {
+        buf_append(out, SLICE("Content-Length: "));
+        buf_decimal(out, length);
+        buf_append(out, SLICE("\r\n"));
+    } else if (framing == FRAMING_CHUNKED) {
+        buf_append(out, SLICE("Transfer-Encoding: chunked\r\n"));
+    }
+}
+
+/* Fields that we write ourselves, or that belong to the connection. */
+static bool is_ours(struct slice name)
+{
+    return slice_is_nocase(name, "host") || slice_is_nocase(name, "content-length") || slice_is_nocase(name, "expect");
+}
+
+static void note_dropped(struct buf *dropped, struct slice name)
+{
+    if (buf_len(dropped))
+        buf_char(dropped, ',');
+    buf_append(dropped, name);
+}
+
+static void put_via(struct buf *out, const struct head *h, const char *via)
+{
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (slice_is_nocase(h->fields[i].name, "via"))
+            put_field(out, h->fields[i].name, h->fields[i].value);
+    buf_append(out, SLICE("Via: "));
+    buf_text(out, via);
+    buf_append(out, SLICE("\r\n"));
+}
+
+void rewrite_request(const struct request *r, const struct service *s, const char *via, struct buf *out,
+                     struct buf *dropped)
+{
+    const struct head *h = r->head;
+
+    buf_append(out, r->method);
+    buf_char(out, ' ');
+    buf_append(out, r->target);
+    buf_append(out, SLICE(" HTTP/1.1\r\n"));
+    put_host(out, r);
+    for (size_t i = 0; i < h->n_fields; i++) {
+        struct slice name = h->fields[i].name;
+
+        if (is_ours(name) || slice_is_nocase(name, "via") || head_is_hop(h, name))
+            continue;
+        if (service_forwards_field(s, name))
+            put_field(out, name, h->fields[i].value);
+        else
+            note_dropped(dropped, name);
+    }
+    put_framing(out, h->framing, h->length);
+    if (h->expect_continue)
+        buf_append(out, SLICE("Expect: 100-continue\r\n"));
+    put_via(out, h, via);
+    buf_append(out, SLICE("\r\n"));
+}
+
+/* The gateway's name as the first word of a Proxy-Status or Via entry. */
+static bool names_us(struct slice value, const char *gateway)
+{
+    struct slice rest = value, piece;
+
+    while (slice_next(&rest, ',', &piece)) {
+        struct slice word = slice_trim(piece);
+        ptrdiff_t end = slice_find(word, ';');
+
+        if (slice_is_nocase(slice_trim(end < 0 ? word : slice_cut(word, 0, (size_t)end)), gateway))
+            return true;
+    }
+    return false;
+}
+
+static bool is_dropped_response_field(const struct field *f, const char *gateway)
+{
+    if (slice_is_nocase(f->name, "alt-svc") || slice_is_nocase(f->name, "content-length") ||
+        slice_is_nocase(f->name, "via"))
+        return true;
+    return slice_is_nocase(f->name, "proxy-status") && names_us(f->value, gateway);
+}
+
+static void put_status(struct buf *out, const struct head *h)
+{
+    buf_append(out, SLICE("HTTP/1.1 "));
+    buf_decimal(out, (uint64_t)h->status);
+    buf_char(out, ' ');
+    buf_append(out, h->reason);
+    buf_append(out, SLICE("\r\n"));
+}
+
+void rewrite_response(const struct head *h, const struct response_frame *frame, const char *gateway, const char *via,
+                      struct buf *out)
+{
+    put_status(out, h);
+    for (size_t i = 0; i < h->n_fields; i++) {
+        const struct field *f = &h->fields[i];
+
+        if (!head_is_hop(h, f->name) && !is_dropped_response_field(f, gateway))
+            put_field(out, f->name, f->value);
+    }
+    if (frame->head_only) {
+        const struct field *length = head_field(h, "content-length");
+
+        if (length)
+            put_field(out, length->name, length->value);
+    } else {
+        put_framing(out, frame->framing, frame->length);
+    }
+    put_via(out, h, via);
+    if (!frame->keep_alive)
+        buf_append(out, SLICE("Connection: close\r\n"));
+    else if (frame->minor == 0)
+        buf_append(out, SLICE("Connection: keep-alive\r\n"));
+    buf_append(out, SLICE("\r\n"));
+}
+
+void rewrite_interim(const struct head *h, const char *via, struct buf *out)
+{
+    put_status(out, h);
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (!head_is_hop(h, h->fields[i].name) && !slice_is_nocase(h->fields[i].name, "content-length"))
+            put_field(out, h->fields[i].name, h->fields[i].value);
+    buf_append(out, SLICE("Via: "));
+    buf_text(out, via);
+    buf_append(out, SLICE("\r\n\r\n"));
+}
+
+/* "1.1 gw.example, 1.0 other (comment)": received-by is the second word (RFC 9110 7.6.3). */
+bool rewrite_is_loop(const struct head *h, const char *gateway)
+{
+    for (size_t i = 0; i < h->n_fields; i++) {
+        struct slice rest = h->fields[i].value, piece;
+
+        if (!slice_is_nocase(h->fields[i].name, "via"))
+            continue;
+        while (slice_next(&rest, ',', &piece)) {
+            struct slice words = slice_trim(piece), protocol, by;
+
+            if (slice_next(&words, ' ', &protocol) && slice_next(&words, ' ', &by) && slice_is_nocase(by, gateway))
+                return true;
+        }
+    }
+    return false;
+}

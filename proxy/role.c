@@ -1,0 +1,229 @@
+/*
+ * The frame every role runs in: what the supervisor sends is taken in here, the rest is the role's own part.
+ */
+#include "proxy/role.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/pack.h"
+#include "base/say.h"
+#include "proxy/config.h"
+#include "proxy/spawn.h"
+
+static const char *const names[N_ROLES] = {"supervisor", "worker", "porter", "keeper", "scribe", "clerk"};
+
+const char *role_name(enum role r)
+{
+    return names[r];
+}
+
+static const struct role_ops *ops_of(enum role r)
+{
+    switch (r) {
+    case ROLE_WORKER:
+        return &worker_ops;
+    case ROLE_PORTER:
+        return &porter_ops;
+    case ROLE_KEEPER:
+        return &keeper_ops;
+    case ROLE_SCRIBE:
+        return &scribe_ops;
+    case ROLE_CLERK:
+        return &clerk_ops;
+    default:
+        return NULL;
+    }
+}
+
+void role_violation(struct role_context *c, enum role peer, const char *what)
+{
+    say_error("%s sent what its table does not allow: %s", role_name(peer), what);
+    (void)c;
+    exit(3);
+}
+
+static void fail(struct role_context *c, const struct fault *why)
+{
+    struct buf message = {0};
+
+    pack_bytes(&message, slice_of(why->text));
+    channel_send(c->control, MSG_FAILED, buf_slice(&message), -1);
+    buf_free(&message);
+    exit(2);
+}
+
+/* ---- MSG_CONFIG ---- */
+
+static bool compiles_policy(enum role r)
+{
+    return r == ROLE_WORKER || r == ROLE_PORTER || r == ROLE_KEEPER;
+}
+
+static bool configure(struct role_context *c, uint64_t generation, int fd, struct fault *why)
+{
+    struct slice text;
+    size_t n;
+    const struct conf_section *const *sections = gateway_sections(&n);
+
+    c->generation = generation;
+    if (!(c->files = bundle_open(fd, why)))
+        return false;
+    if (!bundle_get(c->files, "proxy.conf", &text))
+        return fault_set(why, FAULT_MISSING, "no configuration was handed over");
+    if (!(c->conf = conf_parse(text, "proxy.conf", "/", sections, n, why)))
+        return false;
+    if (!compiles_policy(c->role))
+        return true;
+    if (!(c->policy = policy_compile(c->conf, why)))
+        return false;
+    policy_set_generation(c->policy, generation);
+    return true;
+}
+
+/* ---- messages ---- */
+
+static void on_config(struct role_context *c, struct slice payload, int fd)
+{
+    struct unpack u = unpack_start(payload);
+    uint64_t generation = unpack_u64(&u);
+    struct fault why = {0};
+    bool ok = unpack_done(&u) && fd >= 0 && configure(c, generation, fd, &why);
+
+    if (fd >= 0)
+        close(fd);
+    if (!ok)
+        fail(c, &why);
+}
+
+static void on_peer(struct role_context *c, struct slice payload, int fd)
+{
+    struct unpack u = unpack_start(payload);
+    uint8_t peer = unpack_u8(&u);
+    uint16_t index = unpack_u16(&u);
+
+    if (!unpack_done(&u) || fd < 0 || peer >= N_ROLES)
+        role_violation(c, ROLE_SUPERVISOR, "a damaged PEER");
+    if (ops_of(c->role)->on_peer)
+        ops_of(c->role)->on_peer(c, (enum role)peer, index, fd);
+    else
+        close(fd);
+}
+
+static void on_resource(struct role_context *c, enum role_message type, struct slice payload, int fd)
+{
+    struct unpack u = unpack_start(payload);
+    struct slice name = unpack_bytes(&u);
+    bool flag = type == MSG_LISTENER ? unpack_u8(&u) : false;
+
+    if (!unpack_done(&u) || fd < 0)
+        role_violation(c, ROLE_SUPERVISOR, "a damaged resource");
+    if (ops_of(c->role)->on_resource)
+        ops_of(c->role)->on_resource(c, type, name, flag, fd);
+    else
+        close(fd);
+}
+
+static void on_go(struct role_context *c)
+{
+    struct fault why = {0};
+
+    if (!ops_of(c->role)->start(c, &why))
+        fail(c, &why);
+    channel_send(c->control, MSG_READY, slice_make("", 0), -1);
+}
+
+static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
+{
+    struct role_context *c = arg;
+
+    switch (type) {
+    case MSG_CONFIG:
+        on_config(c, payload, fd);
+        break;
+    case MSG_PEER:
+        on_peer(c, payload, fd);
+        break;
+    case MSG_LISTENER:
+    case MSG_SHARED:
+    case MSG_DIRECTORY:
+        on_resource(c, (enum role_message)type, payload, fd);
+        break;
+    case MSG_GO:
+        on_go(c);
+        break;
+    case MSG_STOP:
+        ops_of(c->role)->stop(c);
+        break;
+    default:
+        if (!ops_of(c->role)->on_control)
+            role_violation(c, ROLE_SUPERVISOR, "an unknown message");
+        ops_of(c->role)->on_control(c, (enum role_message)type, payload);
+    }
+}
+
+/* The supervisor is gone: nothing of the gateway may outlive it. */
+static void on_end(void *arg)
+{
+    (void)arg;
+    _exit(3);
+}
+
+static const struct channel_handler handler = {on_message, on_end};
+
+static bool find_role(const char *name, enum role *out)
+{
+    for (int r = ROLE_WORKER; r < N_ROLES; r++)
+        if (strcmp(name, names[r]) == 0) {
+            *out = (enum role)r;
+            return true;
+        }
+    return false;
+}
+
+/* Signals are the supervisor's business: a terminal's Ctrl-C reaches the whole group, and only it decides. */
+static void ignore_signals(void)
+{
+    signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void speak_as(const struct role_context *c)
+{
+    char name[40];
+
+    if (c->role == ROLE_WORKER)
+        snprintf(name, sizeof name, "worker %d", c->index);
+    else
+        snprintf(name, sizeof name, "%s", role_name(c->role));
+    say_as(name);
+}
+
+int role_main(const char *name, int index, bool debug)
+{
+    static struct role_context c;
+
+    if (!find_role(name, &c.role) || index < 0 || fcntl(ROLE_CONTROL_FD, F_GETFD) < 0) {
+        say_error("roles are started by exeat serve, not by hand");
+        return 2;
+    }
+    c.index = index;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_DUMPABLE, ROLE_DUMPABLE);
+    fcntl(ROLE_CONTROL_FD, F_SETFD, FD_CLOEXEC);
+    ignore_signals();
+    speak_as(&c);
+    if (debug)
+        say_level(SAY_DEBUG);
+    c.loop = loop_new();
+    c.control = channel_new(c.loop, ROLE_CONTROL_FD, &handler, &c);
+    loop_run(c.loop);
+    return 0;
+}

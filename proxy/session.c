@@ -1,0 +1,423 @@
+/* Owns the client's connection and the tunnel in it. What happens to a request is the exchange's. */
+#include "proxy/session.h"
+
+#include <assert.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/pack.h"
+#include "base/say.h"
+#include "proxy/exchange.h"
+
+enum { LINGER_BYTES = 256 * 1024 };
+
+/* The table: where each state may go. Deadlines are set in arm(). */
+static const struct {
+    const char *name;
+    unsigned next;
+} states[] = {
+    [SESSION_HEAD] = {"HEAD", 1u << SESSION_EXCHANGE | 1u << SESSION_CLOSED},
+    [SESSION_EXCHANGE] = {"EXCHANGE", 1u << SESSION_HEAD | 1u << SESSION_ACCEPT | 1u << SESSION_LINGER |
+                                          1u << SESSION_CLOSED},
+    [SESSION_ACCEPT] = {"ACCEPT", 1u << SESSION_HEAD | 1u << SESSION_CLOSED},
+    [SESSION_LINGER] = {"LINGER", 1u << SESSION_CLOSED},
+    [SESSION_CLOSED] = {"CLOSED", 0},
+};
+
+static void read_head(struct session *s);
+
+/* ---- deadlines ---- */
+
+static int64_t head_wait(const struct session *s)
+{
+    const struct worker *w = s->worker;
+    int64_t wait = w->limits.idle_ms;
+
+    if (message_is_open(s->message) || (!s->tunnel.open && stream_bytes_in(s->client) == 0))
+        wait = w->limits.header_ms;
+    if (s->tunnel.open) {
+        int64_t left = (identity_expires_s(s->identity) - loop_wall_s(w->loop)) * 1000;
+
+        if (left < wait)
+            wait = left;
+    }
+    return wait;
+}
+
+static void arm(struct session *s)
+{
+    switch (s->state) {
+    case SESSION_HEAD:
+        timer_set(s->timer, head_wait(s));
+        break;
+    case SESSION_ACCEPT:
+        timer_set(s->timer, s->worker->limits.handshake_ms);
+        break;
+    case SESSION_LINGER:
+        timer_set(s->timer, s->worker->limits.linger_ms);
+        break;
+    default: /* EXCHANGE sets its own */
+        break;
+    }
+}
+
+/* ---- the one writer of the state, and the one way to close ---- */
+
+static void enter(struct session *s, enum session_state next)
+{
+    assert(states[s->state].next & (1u << next));
+    if (say_is_debug())
+        say_debug("conn %llu: %s -> %s", (unsigned long long)s->conn, states[s->state].name, states[next].name);
+    s->state = next;
+    arm(s);
+}
+
+static void bury(void *arg)
+{
+    struct session *s = arg;
+
+    message_free(s->message);
+    identity_unref(s->identity);
+    secret_free(s->token);
+    free(s->tunnel.host);
+    free(s);
+}
+
+static void close_session(struct session *s, bool clean)
+{
+    struct worker *w = s->worker;
+
+    if (s->state == SESSION_CLOSED)
+        return;
+    s->state = SESSION_CLOSED;
+    exchange_free(s->exchange);
+    s->exchange = NULL;
+    stream_close(s->client, clean);
+    timer_free(s->timer);
+    s->timer = NULL;
+    TAILQ_REMOVE(&w->sessions, s, link);
+    w->n_sessions--;
+    worker_count(w, COUNTER_CONNECTIONS_CLOSED, 1);
+    loop_defer(w->loop, bury, s);
+    worker_session_ended(w);
+}
+
+/* ---- HEAD ---- */
+
+/* TLS in a tunnel to a plain port starts with a handshake record (RFC 8446 5.1): 0x16. */
+static bool is_tls_hello(const struct session *s, struct slice input)
+{
+    return s->tunnel.open && !stream_is_tls(s->client) && !message_is_open(s->message) && input.ptr[0] == 0x16;
+}
+
+static void begin_exchange(struct session *s, const struct fault *refused)
+{
+    enter(s, SESSION_EXCHANGE);
+    if (refused)
+        exchange_start_refused(s, refused);
+    else
+        exchange_start(s);
+}
+
+static void read_head(struct session *s)
+{
+    struct slice input = stream_input(s->client);
+    struct fault why = {0};
+    size_t used = 0;
+    enum message_event event;
+
+    if (input.len == 0)
+        return;
+    if (is_tls_hello(s, input)) {
+        evidence_connection(s, REASON_TUNNEL_NOT_PLAIN, "");
+        close_session(s, true);
+        return;
+    }
+    event = message_feed(s->message, input, &used, &why);
+    stream_consume(s->client, used);
+    if (event == MESSAGE_HEAD)
+        begin_exchange(s, NULL);
+    else if (event == MESSAGE_BAD)
+        begin_exchange(s, &why);
+    else
+        arm(s);
+}
+
+static void head_ended(struct session *s)
+{
+    struct fault why = {0};
+
+    if (!message_is_open(s->message)) {
+        close_session(s, true);
+        return;
+    }
+    s->client_ended = true;
+    fault_reason(&why, REASON_REQUEST_MALFORMED, "the connection ended inside a head");
+    begin_exchange(s, &why);
+}
+
+static void head_late(struct session *s)
+{
+    struct fault why = {0};
+
+    if (!message_is_open(s->message)) {
+        close_session(s, true);
+        return;
+    }
+    fault_reason(&why, REASON_REQUEST_TIMEOUT, "the head did not arrive in time");
+    begin_exchange(s, &why);
+}
+
+/* ---- ACCEPT ---- */
+
+static bool begin_accept(struct session *s)
+{
+    struct worker *w = s->worker;
+    struct leaf *leaf = leaves_find(w->leaves, s->tunnel.host, loop_wall_s(w->loop));
+    struct slice binding = slice_of(identity_sandbox(s->identity));
+    struct fault why = {0};
+    SSL *ssl;
+
+    if (!leaf || !(ssl = tls_server_accept(w->tls_server, s->tunnel.host, binding, &why)))
+        return false;
+    if (!leaf_use(w->leaves, leaf, ssl, &why)) {
+        say_warning("%s", why.text);
+        SSL_free(ssl);
+        return false;
+    }
+    stream_start_tls(s->client, ssl);
+    return true;
+}
+
+static void accept_failed(struct session *s, enum stream_event event)
+{
+    const struct fault *why = stream_fault(s->client);
+    enum reason reason = event == STREAM_FAIL && why->reason ? why->reason : REASON_CLIENT_TLS;
+
+    worker_count(s->worker, COUNTER_HANDSHAKES_FAILED, 1);
+    if (reason == REASON_CLIENT_UNKNOWN_CA)
+        worker_count(s->worker, COUNTER_UNKNOWN_CA, 1);
+    evidence_connection(s, reason, why->text);
+    close_session(s, true);
+}
+
+static void on_accept_event(struct session *s, enum stream_event event)
+{
+    if (event == STREAM_UP) {
+        worker_count(s->worker, COUNTER_HANDSHAKES, 1);
+        enter(s, SESSION_HEAD);
+    } else if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL) {
+        accept_failed(s, event);
+    }
+}
+
+/* ---- LINGER ---- */
+
+static void on_linger_event(struct session *s, enum stream_event event)
+{
+    if (event == STREAM_DATA) {
+        stream_consume(s->client, stream_input(s->client).len);
+        if (stream_bytes_in(s->client) > s->linger_from + LINGER_BYTES)
+            close_session(s, true);
+    } else if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL) {
+        close_session(s, true);
+    }
+}
+
+/* ---- events ---- */
+
+static void on_head_event(struct session *s, enum stream_event event)
+{
+    if (event == STREAM_DATA)
+        read_head(s);
+    else if (event == STREAM_END)
+        head_ended(s);
+    else if (event == STREAM_CUT || event == STREAM_FAIL)
+        close_session(s, true);
+}
+
+static void on_exchange_event(struct session *s, enum stream_event event)
+{
+    static const enum event_type types[] = {
+        [STREAM_UP] = EV_CLIENT_DATA, [STREAM_DATA] = EV_CLIENT_DATA, [STREAM_ROOM] = EV_CLIENT_ROOM,
+        [STREAM_END] = EV_CLIENT_END, [STREAM_CUT] = EV_CLIENT_CUT,   [STREAM_FAIL] = EV_CLIENT_CUT,
+    };
+
+    exchange_feed(s->exchange, (struct event){.type = types[event]});
+}
+
+static void on_client(void *arg, enum stream_event event)
+{
+    struct session *s = arg;
+
+    switch (s->state) {
+    case SESSION_HEAD:
+        on_head_event(s, event);
+        break;
+    case SESSION_EXCHANGE:
+        on_exchange_event(s, event);
+        break;
+    case SESSION_ACCEPT:
+        on_accept_event(s, event);
+        break;
+    case SESSION_LINGER:
+        on_linger_event(s, event);
+        break;
+    case SESSION_CLOSED:
+        break;
+    }
+}
+
+/* A slow reader may take its time as long as it takes something. */
+static void linger_late(struct session *s)
+{
+    size_t pending = stream_pending(s->client);
+
+    if (pending == 0 || pending >= s->linger_pending) {
+        close_session(s, pending == 0);
+        return;
+    }
+    s->linger_pending = pending;
+    timer_set(s->timer, s->worker->limits.body_ms);
+}
+
+static void on_time(void *arg)
+{
+    struct session *s = arg;
+
+    switch (s->state) {
+    case SESSION_HEAD:
+        head_late(s);
+        break;
+    case SESSION_EXCHANGE:
+        exchange_feed(s->exchange, (struct event){.type = EV_DEADLINE});
+        break;
+    case SESSION_ACCEPT:
+        accept_failed(s, STREAM_CUT);
+        break;
+    case SESSION_LINGER:
+        linger_late(s);
+        break;
+    case SESSION_CLOSED:
+        break;
+    }
+}
+
+/* ---- after an exchange ---- */
+
+static void next_request(struct session *s)
+{
+    message_reset(s->message);
+    enter(s, SESSION_HEAD);
+    if (stream_is_ended(s->client) && stream_input(s->client).len == 0)
+        close_session(s, true);
+    else
+        read_head(s);
+}
+
+static void begin_tunnel(struct session *s)
+{
+    message_reset(s->message);
+    stream_flush(s->client);
+    if (s->tunnel.scheme == SCHEME_HTTP) {
+        enter(s, SESSION_HEAD);
+        read_head(s);
+        return;
+    }
+    enter(s, SESSION_ACCEPT);
+    if (stream_is_ended(s->client) || !begin_accept(s))
+        close_session(s, false);
+}
+
+static void begin_linger(struct session *s)
+{
+    s->closing = true;
+    s->linger_from = stream_bytes_in(s->client);
+    s->linger_pending = SIZE_MAX;
+    stream_end(s->client);
+    enter(s, SESSION_LINGER);
+    stream_consume(s->client, stream_input(s->client).len);
+    if (stream_is_ended(s->client) && stream_pending(s->client) == 0)
+        close_session(s, true);
+}
+
+void session_exchange_done(struct session *s, enum exchange_end how)
+{
+    struct exchange *x = s->exchange;
+
+    s->exchange = NULL;
+    exchange_free(x);
+    switch (how) {
+    case EXCHANGE_KEEP:
+        if (s->closing)
+            begin_linger(s);
+        else
+            next_request(s);
+        break;
+    case EXCHANGE_TUNNEL:
+        begin_tunnel(s);
+        break;
+    case EXCHANGE_CLOSE:
+        begin_linger(s);
+        break;
+    case EXCHANGE_CUT:
+        close_session(s, false);
+        break;
+    }
+}
+
+void session_set_identity(struct session *s, struct identity *i, struct slice token)
+{
+    struct secret *copy = secret_new(token);
+
+    identity_unref(s->identity);
+    secret_free(s->token);
+    s->identity = i;
+    s->token = copy;
+}
+
+bool session_is_idle(const struct session *s)
+{
+    return s->state == SESSION_HEAD && !message_is_open(s->message);
+}
+
+void session_cut(struct session *s, enum reason why)
+{
+    if (s->state == SESSION_CLOSED)
+        return;
+    evidence_connection(s, why, "");
+    if (s->exchange)
+        s->exchange->reason = why;
+    if (s->exchange && s->exchange->recorded)
+        evidence_result(s->exchange, "cut");
+    close_session(s, session_is_idle(s));
+}
+
+void session_start(struct worker *w, int fd, const char *listener, const struct addr *source)
+{
+    struct session *s = calloc(1, sizeof *s);
+    struct buf text = {0};
+
+    if (!s)
+        abort();
+    s->worker = w;
+    s->state = SESSION_HEAD;
+    s->listener = listener;
+    s->source = *source;
+    s->conn = w->next_conn++;
+    addr_ip_text(&text, source);
+    snprintf(s->source_ip, sizeof s->source_ip, "%.*s", SLICE_ARG(buf_slice(&text)));
+    buf_clear(&text);
+    addr_text(&text, source);
+    snprintf(s->source_text, sizeof s->source_text, "%.*s", SLICE_ARG(buf_slice(&text)));
+    buf_free(&text);
+    s->client = stream_new(w->loop, fd, on_client, s);
+    s->message = message_new(MESSAGE_REQUEST, &w->messages);
+    s->timer = timer_new(w->loop, on_time, s);
+    TAILQ_INSERT_TAIL(&w->sessions, s, link);
+    w->n_sessions++;
+    worker_count(w, COUNTER_CONNECTIONS_ACCEPTED, 1);
+    arm(s);
+}

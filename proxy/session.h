@@ -1,0 +1,74 @@
+/*
+ * A session: one client connection, and the tunnel in it when there is one. The
+ * exchange (exchange.h) is what happens on it: one request and its response.
+ *
+ * State table: session.c. Order of a tunnel: HEAD, EXCHANGE (the CONNECT), ACCEPT, then HEAD and EXCHANGE for
+ * each inner request, LINGER, CLOSED.
+ */
+#ifndef PROXY_SESSION_H
+#define PROXY_SESSION_H
+
+#include "base/id.h"
+#include "net/addr.h"
+#include "proxy/worker.h"
+
+enum session_state {
+    SESSION_HEAD,     /* waits for a request head, or the end between requests */
+    SESSION_EXCHANGE, /* an exchange is at work */
+    SESSION_ACCEPT,   /* TLS handshake with the client inside a tunnel */
+    SESSION_LINGER,   /* our side is done; waits for the peer's end, input discarded */
+    SESSION_CLOSED,
+};
+
+struct tunnel {
+    bool open;
+    struct id id; /* the CONNECT's exchange */
+    enum scheme scheme;
+    char *host;   /* canonical */
+    uint16_t port;
+};
+
+struct exchange;
+
+struct session {
+    TAILQ_ENTRY(session) link;
+    struct worker *worker;
+    enum session_state state;
+    struct stream *client;
+    struct message *message;      /* requests, plain or inner */
+    struct timer *timer;
+    struct exchange *exchange;    /* in SESSION_EXCHANGE */
+    uint64_t conn;                /* number, for records */
+    const char *listener;         /* name; kept by the worker */
+    struct addr source;
+    char source_ip[48], source_text[56];
+    struct tunnel tunnel;
+    struct identity *identity;    /* of the tunnel's CONNECT, or of a newer token inside it */
+    struct secret *token;         /* its text, looked for in what leaves */
+    bool client_ended;            /* the client has sent its end (half-close) */
+    bool closing;                 /* no further request is read */
+    size_t linger_pending;        /* unsent when the LINGER timer was last set: it goes on while that shrinks */
+    uint64_t linger_from;         /* bytes off the wire when LINGER began */
+};
+
+/* Takes fd, a fresh client connection. listener is kept. */
+void session_start(struct worker *w, int fd, const char *listener, const struct addr *source);
+
+/* How an exchange ended, for session_exchange_done. */
+enum exchange_end {
+    EXCHANGE_KEEP,   /* answered, framing intact: the next request may come */
+    EXCHANGE_CLOSE,  /* answered; the connection ends */
+    EXCHANGE_CUT,    /* broken off: the client must not take it for an end */
+    EXCHANGE_TUNNEL, /* CONNECT was granted: s->tunnel is filled, TLS or plain HTTP follows */
+};
+
+/* The exchange is over and will be freed by the session. Called by the exchange as its last act. */
+void session_exchange_done(struct session *s, enum exchange_end how);
+/* A verified token becomes the session's (tunnel). Takes the reference, copies the text. */
+void session_set_identity(struct session *s, struct identity *i, struct slice token);
+/* Close now: revoked, stopping. */
+void session_cut(struct session *s, enum reason why);
+/* Between requests. */
+bool session_is_idle(const struct session *s);
+
+#endif

@@ -1,0 +1,114 @@
+/* Owns the moment between fork and exec. */
+#include "proxy/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Over every range that Debian, systemd and container tools hand out by themselves. */
+enum { SPARE_UID = 2119827456 };
+
+bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool *named)
+{
+    char name[80];
+    const struct passwd *user;
+
+    snprintf(name, sizeof name, "%s-%s", prefix, role_name(role));
+    user = getpwnam(name);
+    *named = user != NULL;
+    if (user) {
+        *uid = user->pw_uid;
+        *gid = user->pw_gid;
+        return *uid != 0;
+    }
+    *uid = SPARE_UID + (uid_t)role;
+    *gid = (gid_t)*uid;
+    return getpwuid(*uid) == NULL;
+}
+
+/* Only what is safe between fork and exec; failing is exiting. */
+static void become(const struct spawn_plan *plan)
+{
+    static const struct rlimit no_core = {0, 0};
+
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (plan->uid) {
+        if (setgroups(0, NULL) < 0 || setresgid(plan->gid, plan->gid, plan->gid) < 0 ||
+            setresuid(plan->uid, plan->uid, plan->uid) < 0)
+            _exit(3);
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        _exit(3);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+/* The control channel to its place, standard input and output to nothing, every other descriptor closed. */
+static void arrange_descriptors(int control, int program)
+{
+    int null = open("/dev/null", O_RDWR);
+
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+        dup2(control, ROLE_CONTROL_FD) < 0 || dup3(program, ROLE_CONTROL_FD + 1, O_CLOEXEC) < 0)
+        _exit(3);
+    close_range(ROLE_CONTROL_FD + 2, ~0U, 0);
+}
+
+static void run_role(const struct spawn_plan *plan, int control, int program)
+{
+    char index[16];
+    char *argv[] = {(char *)"exeat", (char *)"role", (char *)role_name(plan->role), index,
+                    plan->debug ? (char *)"debug" : NULL, NULL};
+    char *nothing[] = {NULL};
+    sigset_t none;
+
+    snprintf(index, sizeof index, "%d", plan->index);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    arrange_descriptors(control, program);
+    become(plan);
+    fexecve(ROLE_CONTROL_FD + 1, argv, nothing);
+    _exit(3);
+}
+
+pid_t spawn_role(const struct spawn_plan *plan, int *control, struct fault *why)
+{
+    int pair[2], program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), high;
+    pid_t pid;
+
+    if (program < 0) {
+        fault_set(why, FAULT_IO, "/proc/self/exe: %s", strerror(errno));
+        return -1;
+    }
+    if (!channel_pair(pair, why)) {
+        close(program);
+        return -1;
+    }
+    /* Above the places that the child arranges, so that no dup2 overwrites another's source. */
+    high = fcntl(pair[1], F_DUPFD_CLOEXEC, 10);
+    close(pair[1]);
+    pair[1] = high;
+    high = fcntl(program, F_DUPFD_CLOEXEC, 10);
+    close(program);
+    program = high;
+    pid = fork();
+    if (pid == 0)
+        run_role(plan, pair[1], program);
+    if (pid < 0)
+        fault_set(why, FAULT_IO, "fork: %s", strerror(errno));
+    close(program);
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return -1;
+    }
+    *control = pair[0];
+    return pid;
+}

@@ -1,0 +1,36 @@
+/*
+ * The handlers of the exchange machine, one per state, and what they share. Only exchange.c and the files of handlers
+ * (decide.c, reach.c, relay.c) include this.
+ */
+#ifndef PROXY_STEPS_H
+#define PROXY_STEPS_H
+
+#include "proxy/exchange.h"
+
+typedef enum exchange_state exchange_handler(struct exchange *x, struct event ev);
+
+exchange_handler decide_on_authorize, decide_on_record;           /* decide.c */
+exchange_handler reach_on_dial, reach_on_trust, reach_on_certify; /* reach.c */
+exchange_handler relay_on_collect, relay_on_forward;              /* relay.c */
+
+/*
+ * Refuse or fail: note why (once), and go to RECORD when the decision has not been recorded, to REPLY when the client
+ * can still be answered, else cut. text may be NULL.
+ */
+enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, const char *text);
+/* A canary or the token was found at place: record the finding and refuse. */
+enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, const char *place);
+/* Over, with this outcome for the result record. */
+enum exchange_state exchange_end(struct exchange *x, enum exchange_end how, const char *outcome);
+
+/* The leave token of this exchange, borrowed; empty when there is none. */
+struct slice exchange_token(const struct exchange *x);
+bool exchange_is_connect(const struct exchange *x);
+/* The stream events of x->upstream, translated. */
+void exchange_on_upstream(void *arg, enum stream_event event);
+/* Something moved: the deadline of this state starts anew. */
+void exchange_progress(struct exchange *x);
+/* Close the connection to the service and forget it. */
+void exchange_drop_upstream(struct exchange *x, bool clean);
+
+#endif

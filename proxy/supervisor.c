@@ -1,0 +1,491 @@
+/* Owns the processes of the gateway. */
+#include "proxy/supervisor.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/pack.h"
+#include "base/say.h"
+#include "proxy/notify.h"
+#include "proxy/spawn.h"
+
+enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000 };
+
+/* Who talks to whom. */
+static const enum role wiring[][2] = {
+    {ROLE_WORKER, ROLE_SCRIBE}, {ROLE_WORKER, ROLE_PORTER}, {ROLE_WORKER, ROLE_KEEPER},
+    {ROLE_PORTER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_SCRIBE},
+};
+
+static struct supervisor *the_supervisor;
+
+static void start_process(struct process *p);
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+bool supervisor_is_ready(const struct supervisor *s)
+{
+    for (size_t i = 0; i < s->n_processes; i++)
+        if (s->processes[i].state != PROCESS_UP)
+            return false;
+    return true;
+}
+
+static const char *process_name(const struct process *p)
+{
+    static char name[40];
+
+    if (p->role == ROLE_WORKER)
+        snprintf(name, sizeof name, "worker %d", p->index);
+    else
+        snprintf(name, sizeof name, "%s", role_name(p->role));
+    return name;
+}
+
+/* ---- handing out ---- */
+
+static void tell(struct process *p, enum role_message type, const struct buf *payload, int fd)
+{
+    if (p->control && !channel_send(p->control, type, payload ? buf_slice(payload) : slice_make("", 0), fd))
+        say_warning("%s does not take what it is sent", process_name(p));
+}
+
+static void give_config(struct supervisor *s, struct process *p)
+{
+    struct buf message = {0};
+    struct fault why = {0};
+    struct bundle *files = gateway_bundle(s->config, p->role, &why);
+    int fd = files ? bundle_seal(files, &why) : -1;
+
+    bundle_free(files);
+    if (fd < 0) {
+        say_error("%s", why.text);
+        return;
+    }
+    pack_u64(&message, s->generation);
+    tell(p, MSG_CONFIG, &message, fd);
+    buf_free(&message);
+    close(fd);
+}
+
+static void give_named(struct process *p, enum role_message type, const char *name, int flag, int fd)
+{
+    struct buf message = {0};
+
+    pack_bytes(&message, slice_of(name));
+    if (flag >= 0)
+        pack_u8(&message, (uint8_t)flag);
+    tell(p, type, &message, fd);
+    buf_free(&message);
+}
+
+static void give_listeners(struct supervisor *s, struct process *p)
+{
+    for (size_t i = 0; i < s->assets.n_listening; i++) {
+        const struct listening *l = &s->assets.listening[i];
+        int fd = l->fds[l->n_fds > 1 ? p->index : 0];
+
+        if (l->is_publish == (p->role == ROLE_CLERK))
+            give_named(p, MSG_LISTENER, l->name, l->is_publish, fd);
+    }
+}
+
+static void give_counters(struct supervisor *s, struct process *p, int index)
+{
+    char name[40];
+
+    snprintf(name, sizeof name, "counters/worker %d", index);
+    give_named(p, MSG_SHARED, name, -1, s->assets.counters[index]);
+}
+
+static void give_assets(struct supervisor *s, struct process *p)
+{
+    if (p->role == ROLE_WORKER || p->role == ROLE_CLERK)
+        give_listeners(s, p);
+    if (p->role == ROLE_WORKER) {
+        give_counters(s, p, p->index);
+        give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
+    }
+    for (int i = 0; p->role == ROLE_CLERK && i < s->assets.n_workers; i++)
+        give_counters(s, p, i);
+    if (p->role == ROLE_SCRIBE)
+        give_named(p, MSG_DIRECTORY, "journal", -1, s->assets.journal_fd);
+}
+
+/* ---- wiring ---- */
+
+static void give_peer(struct process *to, const struct process *peer, int fd)
+{
+    struct buf message = {0};
+
+    pack_u8(&message, (uint8_t)peer->role);
+    pack_u16(&message, (uint16_t)peer->index);
+    tell(to, MSG_PEER, &message, fd);
+    buf_free(&message);
+}
+
+static void connect_pair(struct process *a, struct process *b)
+{
+    struct fault why = {0};
+    int pair[2];
+
+    if (!a->control || !b->control)
+        return;
+    if (!channel_pair(pair, &why)) {
+        say_error("%s", why.text);
+        return;
+    }
+    give_peer(a, b, pair[0]);
+    give_peer(b, a, pair[1]);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+static bool are_wired(enum role a, enum role b)
+{
+    for (size_t i = 0; i < sizeof wiring / sizeof *wiring; i++)
+        if ((wiring[i][0] == a && wiring[i][1] == b) || (wiring[i][0] == b && wiring[i][1] == a))
+            return true;
+    return false;
+}
+
+/* ---- life and death ---- */
+
+static void announce(struct supervisor *s)
+{
+    struct buf line = {0};
+
+    if (s->was_ready || !supervisor_is_ready(s))
+        return;
+    s->was_ready = true;
+    for (size_t i = 0; i < s->assets.n_listening; i++)
+        buf_printf(&line, " %s %s", s->assets.listening[i].name, s->assets.listening[i].address);
+    say_note("ready%.*s", SLICE_ARG(buf_slice(&line)));
+    buf_free(&line);
+    notify_ready();
+}
+
+static void give_up(struct supervisor *s, int status)
+{
+    s->exit_status = status;
+    s->stopping = true;
+    for (size_t i = 0; i < s->n_processes; i++)
+        if (s->processes[i].pid)
+            kill(s->processes[i].pid, SIGKILL);
+    loop_stop(s->loop);
+}
+
+/* A role that cannot start for the first time will not start the second time. */
+static void on_failed(struct process *p, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    struct slice text = unpack_bytes(&u);
+
+    say_error("%s cannot start: %.*s", process_name(p), SLICE_ARG(text));
+    if (!the_supervisor->was_ready)
+        give_up(the_supervisor, 2);
+}
+
+static void on_admin(struct process *p, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint32_t id = unpack_u32(&u);
+    struct slice request = unpack_bytes(&u);
+    struct buf answer = {0}, message = {0};
+
+    if (!unpack_done(&u))
+        return;
+    supervisor_answer(the_supervisor, request, &answer);
+    pack_u32(&message, id);
+    pack_bytes(&message, buf_slice(&answer));
+    tell(p, MSG_ADMIN_ANSWER, &message, -1);
+    buf_free(&message);
+    buf_free(&answer);
+}
+
+static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
+{
+    struct process *p = arg;
+
+    if (fd >= 0)
+        close(fd);
+    if (type == MSG_READY && p->state == PROCESS_STARTING) {
+        p->state = PROCESS_UP;
+        announce(the_supervisor);
+    } else if (type == MSG_FAILED) {
+        on_failed(p, payload);
+    } else if (type == MSG_ADMIN && p->role == ROLE_CLERK) {
+        on_admin(p, payload);
+    } else {
+        say_error("%s sent what its table does not allow (%u): ending it", process_name(p), type);
+        kill(p->pid, SIGKILL);
+    }
+}
+
+static void on_end(void *arg)
+{
+    struct process *p = arg;
+
+    channel_free(p->control);
+    p->control = NULL;
+}
+
+static const struct channel_handler handler = {on_message, on_end};
+
+static void launch(struct supervisor *s, struct process *p)
+{
+    struct spawn_plan plan = {p->role, p->index, p->uid, p->gid, s->debug};
+    struct fault why = {0};
+    int control;
+
+    p->pid = spawn_role(&plan, &control, &why);
+    if (p->pid < 0) {
+        p->pid = 0;
+        say_error("%s cannot be started: %s", process_name(p), why.text);
+        timer_set(p->timer, BACKOFF_MAX_MS);
+        return;
+    }
+    p->state = PROCESS_STARTING;
+    p->started_ms = loop_now_ms(s->loop);
+    p->control = channel_new(s->loop, control, &handler, p);
+    give_config(s, p);
+    give_assets(s, p);
+}
+
+static void start_process(struct process *p)
+{
+    struct supervisor *s = the_supervisor;
+
+    launch(s, p);
+    for (size_t i = 0; i < s->n_processes; i++)
+        if (&s->processes[i] != p && are_wired(p->role, s->processes[i].role))
+            connect_pair(p, &s->processes[i]);
+    tell(p, MSG_GO, NULL, -1);
+}
+
+static void on_backoff_over(void *arg)
+{
+    if (!the_supervisor->stopping)
+        start_process(arg);
+}
+
+static int64_t backoff(const struct process *p)
+{
+    int64_t wait = BACKOFF_MIN_MS;
+
+    for (unsigned i = 1; i < p->restarts && wait < BACKOFF_MAX_MS; i++)
+        wait *= 2;
+    return wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS;
+}
+
+static void say_death(const struct process *p, int status)
+{
+    if (WIFSIGNALED(status))
+        say_error("%s (pid %d) was ended by signal %d (%s); starting it again", process_name(p), (int)p->pid,
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        say_error("%s (pid %d) ended with status %d; starting it again", process_name(p), (int)p->pid,
+                  WEXITSTATUS(status));
+}
+
+static void next_of_stop(struct supervisor *s);
+
+static void on_death(struct supervisor *s, struct process *p, int status)
+{
+    if (!s->stopping)
+        say_death(p, status);
+    channel_free(p->control);
+    p->control = NULL;
+    p->pid = 0;
+    p->state = PROCESS_DOWN;
+    if (s->stopping) {
+        next_of_stop(s);
+        return;
+    }
+    if (loop_now_ms(s->loop) - p->started_ms > STABLE_MS)
+        p->restarts = 0;
+    p->restarts++;
+    timer_set(p->timer, backoff(p));
+}
+
+static void on_child(void *arg, int signal)
+{
+    struct supervisor *s = arg;
+    int status;
+    pid_t pid;
+
+    (void)signal;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+        for (size_t i = 0; i < s->n_processes; i++)
+            if (s->processes[i].pid == pid)
+                on_death(s, &s->processes[i], status);
+}
+
+/* ---- stopping: those who take work first, the scribe last ---- */
+
+static const enum role stop_order[] = {ROLE_WORKER, ROLE_CLERK, ROLE_PORTER, ROLE_KEEPER, ROLE_SCRIBE};
+
+static void next_of_stop(struct supervisor *s)
+{
+    for (size_t k = 0; k < sizeof stop_order / sizeof *stop_order; k++) {
+        bool running = false;
+
+        for (size_t i = 0; i < s->n_processes; i++) {
+            struct process *p = &s->processes[i];
+
+            if (p->role != stop_order[k] || !p->pid)
+                continue;
+            running = true;
+            if (!p->told_stop)
+                tell(p, MSG_STOP, NULL, -1);
+            p->told_stop = true;
+        }
+        if (running)
+            return;
+    }
+    loop_stop(s->loop);
+}
+
+static void on_stop_late(void *arg)
+{
+    struct supervisor *s = arg;
+
+    say_warning("open exchanges did not end in %d s; cutting them", STOP_MS / 1000);
+    for (size_t i = 0; i < s->n_processes; i++)
+        if (s->processes[i].pid && s->processes[i].told_stop)
+            kill(s->processes[i].pid, SIGKILL);
+    timer_set(s->stop_timer, STOP_MS);
+}
+
+static void on_terminate(void *arg, int signal)
+{
+    struct supervisor *s = arg;
+
+    (void)signal;
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    say_note("stopping");
+    notify_stopping();
+    timer_set(s->stop_timer, STOP_MS);
+    next_of_stop(s);
+}
+
+/* ---- start ---- */
+
+static void plan_processes(struct supervisor *s)
+{
+    static const enum role singles[] = {ROLE_SCRIBE, ROLE_KEEPER, ROLE_PORTER, ROLE_CLERK};
+    size_t n = sizeof singles / sizeof *singles;
+
+    s->n_processes = n + (size_t)s->assets.n_workers;
+    s->processes = must(calloc(s->n_processes, sizeof *s->processes));
+    for (size_t i = 0; i < s->n_processes; i++) {
+        struct process *p = &s->processes[i];
+
+        p->role = i < n ? singles[i] : ROLE_WORKER;
+        p->index = i < n ? 0 : (int)(i - n);
+        p->timer = timer_new(s->loop, on_backoff_over, p);
+    }
+}
+
+static bool choose_users(struct supervisor *s, struct fault *why)
+{
+    const char *prefix = conf_text(conf_section(s->config->conf, "gateway"), "user-prefix");
+    bool all_named = true;
+
+    if (geteuid() != 0) {
+        buf_text(&s->notes, "not started as root: all roles share one user\n");
+        return true;
+    }
+    for (size_t i = 0; i < s->n_processes; i++) {
+        struct process *p = &s->processes[i];
+        bool named;
+
+        if (!spawn_user(prefix, p->role, &p->uid, &p->gid, &named))
+            return fault_set(why, FAULT_REFUSED, "no user of its own for the %s: create %s-%s", role_name(p->role),
+                             prefix, role_name(p->role));
+        all_named = all_named && named;
+        if (p->role == ROLE_SCRIBE && !assets_give_journal(&s->assets, p->uid, p->gid, why))
+            return false;
+    }
+    if (!all_named)
+        buf_printf(&s->notes, "users %s-worker and so on do not exist: roles run as spare numbers\n", prefix);
+    return true;
+}
+
+static void start_all(struct supervisor *s)
+{
+    for (size_t i = 0; i < s->n_processes; i++)
+        launch(s, &s->processes[i]);
+    for (size_t i = 0; i < s->n_processes; i++)
+        for (size_t j = i + 1; j < s->n_processes; j++)
+            if (are_wired(s->processes[i].role, s->processes[j].role))
+                connect_pair(&s->processes[i], &s->processes[j]);
+    for (size_t i = 0; i < s->n_processes; i++)
+        tell(&s->processes[i], MSG_GO, NULL, -1);
+}
+
+static void say_notes(const struct supervisor *s)
+{
+    struct slice rest = buf_slice(&s->notes), line;
+
+    while (slice_next(&rest, '\n', &line))
+        if (line.len)
+            say_note("%.*s", SLICE_ARG(line));
+}
+
+static void clear(struct supervisor *s)
+{
+    for (size_t i = 0; i < s->n_processes; i++) {
+        channel_free(s->processes[i].control);
+        timer_free(s->processes[i].timer);
+    }
+    free(s->processes);
+    timer_free(s->stop_timer);
+    assets_close(&s->assets);
+    loop_free(s->loop);
+    buf_free(&s->notes);
+    gateway_config_free(s->config);
+}
+
+int supervisor_run(struct gateway_config *config, bool debug)
+{
+    struct supervisor s = {.config = config, .generation = 1, .debug = debug};
+    struct fault why = {0};
+
+    the_supervisor = &s;
+    s.loop = loop_new();
+    s.started_ms = loop_now_ms(s.loop);
+    s.stop_timer = timer_new(s.loop, on_stop_late, &s);
+    signal(SIGPIPE, SIG_IGN);
+    if (!assets_open(&s.assets, config, &why)) {
+        say_error("%s", why.text);
+        clear(&s);
+        return why.kind == FAULT_SYNTAX ? 2 : 3;
+    }
+    plan_processes(&s);
+    if (!choose_users(&s, &why)) {
+        say_error("%s", why.text);
+        clear(&s);
+        return 3;
+    }
+    loop_on_signal(s.loop, SIGCHLD, on_child, &s);
+    loop_on_signal(s.loop, SIGTERM, on_terminate, &s);
+    loop_on_signal(s.loop, SIGINT, on_terminate, &s);
+    say_notes(&s);
+    start_all(&s);
+    loop_run(s.loop);
+    clear(&s);
+    return s.exit_status;
+}

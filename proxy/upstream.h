@@ -1,0 +1,54 @@
+/*
+ * Connections to services, and the pool of idle ones. Keyed by sandbox, service, scheme, host, port and
+ * policy generation: never shared across sandboxes. A connection goes back only when nothing irregular happened on it.
+ */
+#ifndef PROXY_UPSTREAM_H
+#define PROXY_UPSTREAM_H
+
+#include "net/head.h"
+#include "net/stream.h"
+
+struct pool;
+struct bucket;
+
+struct upstream {
+    struct stream *stream;
+    struct message *response;
+    struct bucket *bucket;   /* whose key it was made for */
+    char address[56];        /* dialled */
+    int exchanges;           /* how many it has served */
+    struct upstream *next, *prev;          /* idle: in the bucket */
+    struct upstream *older, *newer;        /* idle: in the pool, by age */
+    int64_t idle_since_ms;
+    struct pool *pool;
+};
+
+struct pool_limits {
+    size_t per_key, total, keys;
+    int64_t idle_ms;
+};
+
+/* idle_gauge (may be NULL) is kept up to date with the number of idle connections. */
+struct pool *pool_new(struct loop *l, const struct pool_limits *limits, const struct message_limits *messages,
+                      uint64_t *idle_gauge);
+void pool_free(struct pool *p);
+/* The place for a key, made when it is new. Valid while an upstream or an exchange holds it (bucket_hold). */
+struct bucket *pool_bucket(struct pool *p, struct slice key);
+void bucket_hold(struct bucket *b);
+void bucket_release(struct bucket *b);
+bool bucket_has_idle(const struct bucket *b);
+/* The newest idle connection, out of the pool, or NULL. */
+struct upstream *bucket_take(struct bucket *b);
+/* The TLS session to resume with (borrowed), or NULL; storing takes it. */
+SSL_SESSION *bucket_session(const struct bucket *b);
+void bucket_store_session(void *bucket, SSL_SESSION *session);
+
+/* A new connection of this bucket over a connected socket (takes fd). */
+struct upstream *upstream_new(struct bucket *b, int fd, stream_on *on, void *arg);
+/* Idle and whole: back into the pool; over the caps the oldest goes. */
+void upstream_park(struct upstream *u);
+void upstream_close(struct upstream *u, bool clean);
+/* Close every idle connection (a policy change, the end). */
+void pool_clear(struct pool *p);
+
+#endif

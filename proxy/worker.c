@@ -1,0 +1,310 @@
+/* Owns everything a worker works with; accepts connections; looks each second whether authority was taken away. */
+#include "proxy/worker.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/say.h"
+#include "base/text.h"
+#include "proxy/session.h"
+
+enum { ACCEPT_BURST = 16, ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, PAUSE_MS = 100 };
+
+struct listener {
+    struct listener *next;
+    char *name;
+    int fd;
+    struct watch *watch;
+};
+
+static struct worker worker;
+static struct listener *listeners;
+static struct timer *tick, *pause_timer;
+static int revocations_fd_given = -1, counters_fd_given = -1;
+
+void worker_count(struct worker *w, enum counter c, int64_t by)
+{
+    w->counters->values[c] += (uint64_t)by;
+}
+
+struct tls_client *worker_trust(const struct worker *w, const struct service *s)
+{
+    struct tls_client *own = w->service_trust[service_index(s)];
+
+    return own ? own : w->system_trust;
+}
+
+/* ---- accepting ---- */
+
+static bool is_full(const struct worker *w)
+{
+    return w->n_sessions >= w->limits.connections;
+}
+
+static void set_accepting(bool on)
+{
+    for (struct listener *l = listeners; l; l = l->next)
+        if (l->watch)
+            watch_want(l->watch, on ? WATCH_READ : 0);
+}
+
+void worker_session_ended(struct worker *w)
+{
+    if (!w->stopping && w->n_sessions + 1 == w->limits.connections)
+        set_accepting(true);
+    if (w->stopping && w->n_sessions == 0)
+        loop_stop(w->loop);
+}
+
+/* Out of descriptors or memory: no spinning; try again a little later. */
+static void accept_failed(int error)
+{
+    if (error == EAGAIN || error == EINTR || error == ECONNABORTED)
+        return;
+    say_warning("accept: %s; pausing", strerror(error));
+    set_accepting(false);
+    timer_set(pause_timer, PAUSE_MS);
+}
+
+static void on_pause_over(void *arg)
+{
+    (void)arg;
+    if (!worker.stopping && !is_full(&worker))
+        set_accepting(true);
+}
+
+static void on_listener(void *arg, unsigned ready)
+{
+    struct listener *l = arg;
+
+    (void)ready;
+    for (int i = 0; i < ACCEPT_BURST && !is_full(&worker); i++) {
+        struct sockaddr_storage sa = {0};
+        socklen_t len = sizeof sa;
+        int fd = accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC), one = 1;
+        struct addr source;
+
+        if (fd < 0) {
+            accept_failed(errno);
+            return;
+        }
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+        addr_from_sockaddr(&source, (struct sockaddr *)&sa);
+        session_start(&worker, fd, l->name, &source);
+    }
+    if (is_full(&worker))
+        set_accepting(false);
+}
+
+/* ---- authority taken away ---- */
+
+static void cut_revoked(struct worker *w)
+{
+    struct session *next;
+
+    for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
+        struct fault why = {0};
+
+        next = TAILQ_NEXT(s, link);
+        if (s->identity && !verifier_recheck(w->verifier, s->identity, loop_wall_s(w->loop), &why) &&
+            why.reason == REASON_TOKEN_REVOKED)
+            session_cut(s, REASON_TOKEN_REVOKED);
+    }
+}
+
+static void on_tick(void *arg)
+{
+    struct worker *w = arg;
+    uint64_t version = revocations_version(w->revocations);
+
+    if (version != w->revocations_seen) {
+        w->revocations_seen = version;
+        cut_revoked(w);
+    }
+    w->counters->values[COUNTER_JOURNAL_OPEN] = recorder_is_open(w->recorder);
+    w->counters->values[COUNTER_RECORDS] = recorder_written(w->recorder);
+    timer_set(tick, TICK_MS);
+}
+
+/* ---- start ---- */
+
+static bool read_trust(struct worker *w, struct fault *why)
+{
+    const struct policy *p = w->role->policy;
+    bool needs_system = false;
+    struct slice pem;
+
+    w->service_trust = calloc(policy_count(p) + 1, sizeof(struct tls_client *));
+    if (!w->service_trust)
+        abort();
+    for (size_t i = 0; i < policy_count(p); i++) {
+        const struct service *s = policy_service(p, i);
+        char name[128];
+
+        snprintf(name, sizeof name, "service.%s.ca", service_name(s));
+        if (!service_ca_file(s)) {
+            needs_system = true;
+            continue;
+        }
+        if (!bundle_get(w->role->files, name, &pem))
+            return fault_set(why, FAULT_MISSING, "%s: not handed over", name);
+        if (!(w->service_trust[i] = tls_client_new(pem, why))) {
+            fault_prefix(why, "services.%s.ca-file", service_name(s));
+            return false;
+        }
+    }
+    if (!needs_system)
+        return true;
+    if (!bundle_get(w->role->files, "ca.system", &pem))
+        return fault_set(why, FAULT_MISSING, "no system certificates: install ca-certificates, or set ca-file");
+    w->system_trust = tls_client_new(pem, why);
+    return w->system_trust != NULL;
+}
+
+static bool read_canaries(struct worker *w, struct fault *why)
+{
+    struct slice json;
+
+    w->canaries = bundle_get(w->role->files, "canaries.json", &json) ? registry_parse(json, "canaries.json", why)
+                                                                      : registry_new();
+    return w->canaries && (w->scanner = scanner_new(w->canaries, why)) != NULL;
+}
+
+static bool read_authority(struct worker *w, struct fault *why)
+{
+    if (revocations_fd_given < 0)
+        return fault_set(why, FAULT_MISSING, "no revocations were handed over");
+    w->revocations = revocations_map(revocations_fd_given, why);
+    if (!w->revocations || !(w->issuers = issuers_compile(w->role->conf, w->role->files, why)))
+        return false;
+    w->verifier = verifier_new(w->issuers, w->gateway, w->revocations, w->limits.token_cache);
+    w->revocations_seen = revocations_version(w->revocations);
+    return w->verifier != NULL;
+}
+
+static bool make_leaves(struct worker *w, struct fault *why)
+{
+    struct buf message = {0};
+
+    if (!(w->tls_server = tls_server_new(why)) || !(w->leaves = leaves_new(w->limits.leaf_cache, why)))
+        return false;
+    pack_bytes(&message, leaves_public_key(w->leaves));
+    asks_tell(w->keeper, MSG_LEAF_KEY, buf_slice(&message));
+    buf_free(&message);
+    return true;
+}
+
+/* What on_peer and on_resource need before start. */
+static struct worker *prepare(struct role_context *c)
+{
+    struct worker *w = &worker;
+
+    if (w->loop)
+        return w;
+    w->role = c;
+    w->loop = c->loop;
+    TAILQ_INIT(&w->sessions);
+    w->porter = asks_new(c->loop, ASKS_MAX);
+    w->keeper = asks_new(c->loop, ASKS_MAX);
+    w->recorder = recorder_new(c->loop);
+    return w;
+}
+
+static bool start(struct role_context *c, struct fault *why)
+{
+    struct worker *w = prepare(c);
+    struct pool_limits pool;
+
+    w->limits = limits_read(c->conf);
+    w->messages = (struct message_limits){w->limits.head, w->limits.target, w->limits.fields};
+    w->gateway = conf_text(conf_section(c->conf, "gateway"), "name");
+    snprintf(w->via, sizeof w->via, "1.1 %s", w->gateway);
+    if (counters_fd_given < 0 || !(w->counters = counters_map(counters_fd_given, true, why)))
+        return fault_set(why, FAULT_MISSING, "no counters were handed over");
+    if (!read_authority(w, why) || !read_canaries(w, why) || !read_trust(w, why) || !make_leaves(w, why))
+        return false;
+    pool = (struct pool_limits){w->limits.upstream_idle, w->limits.upstream_idle_total, POOL_KEYS,
+                                w->limits.upstream_idle_ms};
+    w->pool = pool_new(c->loop, &pool, &w->messages, &w->counters->values[COUNTER_POOLED]);
+    pause_timer = timer_new(c->loop, on_pause_over, NULL);
+    tick = timer_new(c->loop, on_tick, w);
+    on_tick(w);
+    for (struct listener *l = listeners; l; l = l->next)
+        l->watch = watch_new(c->loop, l->fd, WATCH_READ, on_listener, l);
+    return true;
+}
+
+static void on_peer(struct role_context *c, enum role peer, int index, int fd)
+{
+    struct worker *w = prepare(c);
+
+    (void)index;
+    if (peer == ROLE_SCRIBE) {
+        recorder_attach(w->recorder, fd);
+    } else if (peer == ROLE_PORTER) {
+        asks_attach(w->porter, fd);
+    } else if (peer == ROLE_KEEPER) {
+        asks_attach(w->keeper, fd);
+        if (w->leaves) { /* a restarted keeper learns the key anew */
+            struct buf message = {0};
+
+            pack_bytes(&message, leaves_public_key(w->leaves));
+            asks_tell(w->keeper, MSG_LEAF_KEY, buf_slice(&message));
+            buf_free(&message);
+        }
+    } else {
+        close(fd);
+    }
+}
+
+static void on_resource(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd)
+{
+    (void)flag;
+    prepare(c);
+    if (type == MSG_LISTENER) {
+        struct listener *l = calloc(1, sizeof *l);
+
+        if (!l)
+            abort();
+        *l = (struct listener){.next = listeners, .name = text_copy(name), .fd = fd};
+        listeners = l;
+    } else if (type == MSG_SHARED && slice_is(name, "revocations")) {
+        revocations_fd_given = fd;
+    } else if (type == MSG_SHARED && slice_starts(name, SLICE("counters/"))) {
+        counters_fd_given = fd;
+    } else {
+        close(fd);
+    }
+}
+
+/* Open exchanges may finish; what is idle goes now. */
+static void stop(struct role_context *c)
+{
+    struct worker *w = &worker;
+    struct session *next;
+
+    if (!w->pool) {
+        loop_stop(c->loop);
+        return;
+    }
+    w->stopping = true;
+    set_accepting(false);
+    for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        s->closing = true;
+        if (session_is_idle(s))
+            session_cut(s, REASON_GATEWAY_STOPPING);
+    }
+    if (w->n_sessions == 0)
+        loop_stop(w->loop);
+}
+
+const struct role_ops worker_ops = {start, on_peer, on_resource, NULL, stop};

@@ -1,0 +1,61 @@
+/*
+ * What one worker works with. Made once by worker.c; sessions and exchanges borrow it.
+ */
+#ifndef PROXY_WORKER_H
+#define PROXY_WORKER_H
+
+#include <sys/queue.h>
+
+#include "authz/token.h"
+#include "base/secret.h"
+#include "canary/scan.h"
+#include "certs/leaf.h"
+#include "net/tls.h"
+#include "proxy/asks.h"
+#include "proxy/counters.h"
+#include "proxy/limits.h"
+#include "proxy/recorder.h"
+#include "proxy/role.h"
+#include "proxy/upstream.h"
+
+struct session;
+
+struct worker {
+    struct role_context *role;
+    struct loop *loop;
+    struct limits limits;
+    struct message_limits messages;
+    const char *gateway;  /* its name */
+    char via[280];        /* "1.1 gw.example" */
+
+    struct issuers *issuers;
+    struct revocations *revocations;
+    uint64_t revocations_seen;
+    struct verifier *verifier;
+
+    struct registry *canaries;
+    struct scanner *scanner;
+
+    struct tls_server *tls_server;
+    struct tls_client *system_trust;   /* NULL when no service needs it */
+    struct tls_client **service_trust; /* by service_index; NULL entries use system_trust */
+    struct leaves *leaves;
+
+    struct recorder *recorder;
+    struct asks *porter, *keeper;
+    struct pool *pool;
+    struct counters *counters;
+
+    TAILQ_HEAD(session_list, session) sessions;
+    size_t n_sessions;
+    uint64_t next_conn; /* number of the next client connection */
+    bool stopping;
+};
+
+/* The trust towards a service's TLS. */
+struct tls_client *worker_trust(const struct worker *w, const struct service *s);
+void worker_count(struct worker *w, enum counter c, int64_t by);
+/* A session has ended; accepting may go on. */
+void worker_session_ended(struct worker *w);
+
+#endif

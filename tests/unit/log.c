@@ -1,0 +1,385 @@
+/* The writer of the journal in directories of its own: chain, rotation, crashes, a full disk. */
+#include <fcntl.h>
+#include <jansson.h>
+#include <openssl/sha.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "journal/log.h"
+#include "tests/unit/scratch.h"
+
+static const struct log_settings usual = {.segment = 1 << 20};
+
+static void add(struct log_writer *w, const char *detail)
+{
+    struct buf members = {0};
+
+    buf_text(&members, "\"detail\":");
+    text_json(&members, slice_of(detail));
+    log_add(w, "worker 1", 7, RECORD_RESULT, buf_slice(&members));
+    buf_free(&members);
+}
+
+static struct log_writer *must_open(struct scratch *s, const struct log_settings *settings, bool expect_torn)
+{
+    struct fault why = {0};
+    bool torn;
+    struct log_writer *w = log_open(s->fd, settings, &torn, &why);
+
+    if (!w)
+        fail_msg("%s", why.text);
+    assert_int_equal(torn, expect_torn);
+    return w;
+}
+
+static void must_flush(struct log_writer *w)
+{
+    struct fault why = {0};
+
+    if (!log_flush(w, &why))
+        fail_msg("%s", why.text);
+}
+
+static void must_be_intact(struct scratch *s, uint64_t records, uint64_t segments)
+{
+    struct log_verdict v;
+    struct fault why = {0};
+
+    assert_true(log_verify(s->path, NULL, NULL, NULL, &v, &why));
+    if (!v.intact)
+        fail_msg("%s: %s", v.place, v.fault);
+    assert_int_equal(v.records, records);
+    assert_int_equal(v.segments, segments);
+}
+
+static void a_line_is_stamped_and_chained(void **state)
+{
+    struct scratch s;
+    struct log_writer *w;
+    struct buf text = {0}, hex = {0};
+    struct slice rest, first, second;
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+    json_t *o;
+
+    (void)state;
+    scratch_make(&s);
+    w = must_open(&s, &usual, false);
+    add(w, "one");
+    log_add(w, "scribe", 1, RECORD_HEARTBEAT, SLICE(""));
+    must_flush(w);
+    assert_int_equal(log_seq(w), 2);
+    log_close(w);
+    scratch_read(&s, "000000000001.ndjson", &text);
+    rest = buf_slice(&text);
+    assert_true(slice_next(&rest, '\n', &first) && slice_next(&rest, '\n', &second));
+    assert_int_equal(rest.len, 0);
+
+    o = json_loadb(first.ptr, first.len, JSON_REJECT_DUPLICATES, NULL);
+    assert_string_equal(json_string_value(json_object_get(o, "schema")), "exeat.record/1");
+    assert_int_equal(json_integer_value(json_object_get(o, "seq")), 1);
+    assert_int_equal(strlen(json_string_value(json_object_get(o, "ts"))), 30);
+    assert_true(json_integer_value(json_object_get(o, "mono")) > 0);
+    assert_string_equal(json_string_value(json_object_get(o, "role")), "worker 1");
+    assert_int_equal(json_integer_value(json_object_get(o, "role_seq")), 7);
+    assert_string_equal(json_string_value(json_object_get(o, "kind")), "result");
+    assert_string_equal(json_string_value(json_object_get(o, "detail")), "one");
+    assert_string_equal(json_string_value(json_object_get(o, "prev")),
+                        "0000000000000000000000000000000000000000000000000000000000000000");
+    json_decref(o);
+
+    SHA256((const unsigned char *)first.ptr, first.len, hash); /* what sha256sum would say of the line */
+    text_hex(&hex, slice_make(hash, sizeof hash));
+    o = json_loadb(second.ptr, second.len, JSON_REJECT_DUPLICATES, NULL);
+    assert_true(slice_is(buf_slice(&hex), json_string_value(json_object_get(o, "prev"))));
+    json_decref(o);
+    buf_free(&text);
+    buf_free(&hex);
+    scratch_remove(&s);
+}
+
+static void nobody_else_may_read_a_segment(void **state)
+{
+    struct scratch s;
+    struct stat st;
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &usual, false);
+    add(w, "one");
+    must_flush(w);
+    assert_int_equal(fstatat(s.fd, "000000000001.ndjson", &st, 0), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    log_close(w);
+    scratch_remove(&s);
+}
+
+static void it_goes_on_after_a_restart(void **state)
+{
+    struct scratch s;
+
+    (void)state;
+    scratch_make(&s);
+    for (uint64_t i = 0; i < 3; i++) {
+        struct log_writer *w = must_open(&s, &usual, false);
+
+        assert_int_equal(log_seq(w), i);
+        add(w, "x");
+        must_flush(w);
+        log_close(w);
+    }
+    must_be_intact(&s, 3, 1);
+    scratch_remove(&s);
+}
+
+static void a_full_segment_is_followed_by_one_named_by_its_first_seq(void **state)
+{
+    struct log_settings small = {.segment = 600};
+    struct scratch s;
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &small, false);
+    for (int i = 0; i < 6; i++) {
+        add(w, "x");
+        must_flush(w);
+    }
+    log_close(w);
+    assert_true(scratch_has(&s, "000000000001.ndjson"));
+    assert_true(scratch_has(&s, "000000000003.ndjson"));
+    assert_true(scratch_has(&s, "000000000005.ndjson"));
+    must_be_intact(&s, 6, 3);
+    w = must_open(&s, &small, false);
+    add(w, "x");
+    must_flush(w);
+    log_close(w);
+    must_be_intact(&s, 7, 4);
+    scratch_remove(&s);
+}
+
+static void a_torn_last_line_is_moved_away(void **state)
+{
+    struct scratch s;
+    struct buf torn = {0};
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &usual, false);
+    add(w, "one");
+    add(w, "two");
+    must_flush(w);
+    log_close(w);
+    scratch_append(&s, "000000000001.ndjson", SLICE("{\"schema\":\"exeat.rec"));
+    w = must_open(&s, &usual, true);
+    assert_int_equal(log_seq(w), 2);
+    add(w, "three");
+    must_flush(w);
+    log_close(w);
+    must_be_intact(&s, 3, 1);
+    scratch_read(&s, "000000000001.torn", &torn);
+    assert_true(slice_is(buf_slice(&torn), "{\"schema\":\"exeat.rec\n"));
+    buf_free(&torn);
+    scratch_remove(&s);
+}
+
+static void a_torn_first_line_of_a_new_segment_goes_on_from_the_one_before(void **state)
+{
+    struct scratch s;
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &usual, false);
+    add(w, "one");
+    must_flush(w);
+    log_close(w);
+    scratch_append(&s, "000000000002.ndjson", SLICE("{\"sch"));
+    w = must_open(&s, &usual, true);
+    assert_int_equal(log_seq(w), 1);
+    add(w, "two");
+    must_flush(w);
+    log_close(w);
+    must_be_intact(&s, 2, 2);
+    scratch_remove(&s);
+}
+
+static void a_torn_very_first_line(void **state)
+{
+    struct scratch s;
+
+    (void)state;
+    scratch_make(&s);
+    scratch_append(&s, "000000000001.ndjson", SLICE("{\"sch"));
+    struct log_writer *w = must_open(&s, &usual, true);
+    add(w, "one");
+    must_flush(w);
+    log_close(w);
+    must_be_intact(&s, 1, 1);
+    scratch_remove(&s);
+}
+
+static const struct refused_row {
+    const char *name, *file, *bytes, *says;
+} refused[] = {
+    {"a last line that is no JSON", "000000000001.ndjson", "hello\n", "no record"},
+    {"a last line without seq", "000000000001.ndjson", "{}\n", "no record"},
+    {"a seq below the name", "000000000009.ndjson", "{\"seq\":3}\n", "no record"},
+    {"an empty segment that follows nothing", "000000000009.ndjson", "", "does not follow"},
+    {"an empty line at the end", "000000000001.ndjson", "{\"seq\":1}\n\n", "no record"},
+};
+
+static void it_does_not_go_on_from_what_it_did_not_write(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct scratch s;
+        struct fault why = {0};
+        bool torn;
+
+        scratch_make(&s);
+        scratch_append(&s, refused[i].file, slice_of(refused[i].bytes));
+        if (log_open(s.fd, &usual, &torn, &why))
+            fail_msg("opened: %s", refused[i].name);
+        if (!strstr(why.text, refused[i].says))
+            fail_msg("%s: %s", refused[i].name, why.text);
+        scratch_remove(&s);
+    }
+}
+
+static void a_second_writer_is_kept_out_until_the_first_is_gone(void **state)
+{
+    struct scratch s;
+    struct fault why = {0};
+    bool torn;
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &usual, false);
+    assert_null(log_open(s.fd, &usual, &torn, &why));
+    assert_int_equal(why.kind, FAULT_BUSY);
+    log_close(w);
+    log_close(must_open(&s, &usual, false));
+    scratch_remove(&s);
+}
+
+static void dropped_records_leave_no_gap(void **state)
+{
+    struct scratch s;
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &usual, false);
+    add(w, "one");
+    must_flush(w);
+    add(w, "dropped");
+    add(w, "dropped too");
+    log_drop(w);
+    must_flush(w); /* nothing to do */
+    assert_int_equal(log_seq(w), 1);
+    add(w, "two");
+    must_flush(w);
+    log_close(w);
+    must_be_intact(&s, 2, 1);
+    scratch_remove(&s);
+}
+
+/* A limit on the file's size stands in for a full disk: the write is cut in the middle of a line. */
+static void a_full_disk_undoes_the_whole_batch_and_it_goes_on_later(void **state)
+{
+    struct scratch s;
+    struct rlimit old, tight;
+    struct fault why = {0};
+    struct stat st;
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &usual, false);
+    add(w, "one");
+    must_flush(w);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    tight = old;
+    tight.rlim_cur = 1000;
+    setrlimit(RLIMIT_FSIZE, &tight);
+    for (int i = 0; i < 5; i++)
+        add(w, "too much");
+    assert_false(log_flush(w, &why));
+    assert_non_null(strstr(why.text, "000000000001.ndjson"));
+    assert_int_equal(fstatat(s.fd, "000000000001.ndjson", &st, 0), 0);
+    assert_in_range(st.st_size, 200, 400); /* the first line alone */
+    assert_false(log_flush(w, &why));
+    setrlimit(RLIMIT_FSIZE, &old);
+    log_drop(w);
+    add(w, "two");
+    must_flush(w);
+    log_close(w);
+    must_be_intact(&s, 2, 1);
+    scratch_remove(&s);
+}
+
+static void too_little_free_space_is_said_before_anything_is_written(void **state)
+{
+    struct log_settings greedy = {.segment = 1 << 20, .min_free = 1ULL << 60};
+    struct scratch s;
+    struct fault why = {0};
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &greedy, false);
+    add(w, "one");
+    assert_false(log_flush(w, &why));
+    assert_int_equal(why.kind, FAULT_LIMIT);
+    assert_non_null(strstr(why.text, "journal.min-free"));
+    assert_false(scratch_has(&s, "000000000001.ndjson"));
+    log_close(w);
+    scratch_remove(&s);
+}
+
+static void durability_disk_writes_the_same(void **state)
+{
+    struct log_settings sync = {.segment = 600, .sync = true};
+    struct scratch s;
+
+    (void)state;
+    scratch_make(&s);
+    struct log_writer *w = must_open(&s, &sync, false);
+    for (int i = 0; i < 5; i++) {
+        add(w, "x");
+        must_flush(w);
+    }
+    log_close(w);
+    must_be_intact(&s, 5, 3);
+    scratch_remove(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line_is_stamped_and_chained),
+        cmocka_unit_test(nobody_else_may_read_a_segment),
+        cmocka_unit_test(it_goes_on_after_a_restart),
+        cmocka_unit_test(a_full_segment_is_followed_by_one_named_by_its_first_seq),
+        cmocka_unit_test(a_torn_last_line_is_moved_away),
+        cmocka_unit_test(a_torn_first_line_of_a_new_segment_goes_on_from_the_one_before),
+        cmocka_unit_test(a_torn_very_first_line),
+        cmocka_unit_test(it_does_not_go_on_from_what_it_did_not_write),
+        cmocka_unit_test(a_second_writer_is_kept_out_until_the_first_is_gone),
+        cmocka_unit_test(dropped_records_leave_no_gap),
+        cmocka_unit_test(a_full_disk_undoes_the_whole_batch_and_it_goes_on_later),
+        cmocka_unit_test(too_little_free_space_is_said_before_anything_is_written),
+        cmocka_unit_test(durability_disk_writes_the_same),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* Pins: the first source keeps a token until it is over, also when several processes ask at once. */
+#include "authz/pins.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const unsigned char *print_of(unsigned n)
+{
+    static unsigned char print[32];
+
+    EVP_Q_digest(NULL, "SHA256", NULL, &n, sizeof n, print, NULL);
+    return print;
+}
+
+static void the_first_source_keeps_the_token_until_it_is_over(void **state)
+{
+    struct pins *p = pins_create(16, NULL);
+
+    (void)state;
+    assert_true(pins_hold(p, print_of(1), SLICE("10.0.0.1"), 100, 50));
+    assert_true(pins_hold(p, print_of(1), SLICE("10.0.0.1"), 100, 50));
+    assert_false(pins_hold(p, print_of(1), SLICE("10.0.0.2"), 100, 50));
+    assert_false(pins_hold(p, print_of(1), SLICE("10.0.0.11"), 100, 50));
+    assert_false(pins_hold(p, print_of(1), SLICE(""), 100, 50));
+    assert_true(pins_hold(p, print_of(2), SLICE("10.0.0.2"), 100, 50));
+    assert_true(pins_hold(p, print_of(1), SLICE("10.0.0.1"), 100, 99));
+    pins_free(p);
+}
+
+static void a_full_table_refuses_and_has_room_again_when_tokens_are_over(void **state)
+{
+    struct pins *p = pins_create(16, NULL);
+    unsigned held = 0, refused = 0, again = 0;
+
+    (void)state;
+    for (unsigned n = 0; n < 500; n++)
+        *(pins_hold(p, print_of(n), SLICE("10.0.0.1"), 100, 50) ? &held : &refused) += 1;
+    assert_true(held >= 16);
+    assert_true(refused > 0);
+    for (unsigned n = 0; n < 500; n++)
+        assert_false(pins_hold(p, print_of(n), SLICE("10.0.0.2"), 100, 50));
+    for (unsigned n = 1000; n < 1016; n++)
+        again += pins_hold(p, print_of(n), SLICE("10.0.0.2"), 200, 100);
+    assert_int_equal(again, 16);
+    pins_free(p);
+}
+
+static void a_table_made_for_so_many_has_room_for_them(void **state)
+{
+    struct pins *p = pins_create(8192, NULL);
+
+    (void)state;
+    for (unsigned n = 0; n < 8192; n++)
+        if (!pins_hold(p, print_of(n), SLICE("10.0.0.1"), 100, 50))
+            fail_msg("no room for token %u", n);
+    pins_free(p);
+}
+
+/* Four processes show the same tokens from four sources; each token must end with one of them. */
+static void of_many_at_once_one_is_first(void **state)
+{
+    enum { PROCESSES = 4, TOKENS = 2000 };
+    struct pins *p = pins_create(4096, NULL);
+    unsigned char *won = mmap(NULL, PROCESSES * TOKENS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+
+    (void)state;
+    for (int i = 0; i < PROCESSES; i++)
+        if (fork() == 0) {
+            struct pins *mine = pins_map(pins_fd(p), NULL);
+            char source[16];
+
+            snprintf(source, sizeof source, "10.0.0.%d", i);
+            for (unsigned n = 0; n < TOKENS; n++)
+                won[i * TOKENS + (int)n] = pins_hold(mine, print_of(n), slice_of(source), 100, 50);
+            _exit(0);
+        }
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    for (int n = 0; n < TOKENS; n++) {
+        int winners = 0;
+
+        for (int i = 0; i < PROCESSES; i++)
+            winners += won[i * TOKENS + n];
+        if (winners != 1)
+            fail_msg("token %d has %d owners", n, winners);
+    }
+    munmap(won, PROCESSES * TOKENS);
+    pins_free(p);
+}
+
+static void memory_that_holds_no_pins_is_refused(void **state)
+{
+    int fd = memfd_create("x", MFD_ALLOW_SEALING);
+    struct fault why = {0};
+
+    (void)state;
+    assert_null(pins_map(-1, &why));
+    assert_int_equal(ftruncate(fd, 8192), 0);
+    assert_null(pins_map(fd, &why));
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    assert_null(pins_map(fd, &why));
+    assert_int_equal(why.kind, FAULT_REFUSED);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_source_keeps_the_token_until_it_is_over),
+        cmocka_unit_test(a_full_table_refuses_and_has_room_again_when_tokens_are_over),
+        cmocka_unit_test(a_table_made_for_so_many_has_room_for_them),
+        cmocka_unit_test(of_many_at_once_one_is_first),
+        cmocka_unit_test(memory_that_holds_no_pins_is_refused),
+    };
+
+    return cmocka_run_group_tests_name("pins", tests, NULL, NULL);
+}

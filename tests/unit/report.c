@@ -1,0 +1,204 @@
+/* What the clerk tells of the gateway: metrics text, readiness, status. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "proxy/report.h"
+
+#define UP(role) "{\"role\":\"" role "\",\"index\":0,\"pid\":1,\"uid\":0,\"state\":\"up\",\"restarts\":0}"
+#define STATUS(ready, roles) "{\"ok\":true,\"status\":{\"ready\":" ready ",\"roles\":[" roles "]}}"
+
+static struct counters one, two;
+static const struct metrics_page pages[] = {{"worker 0", &one}, {"worker 1", &two}};
+
+static struct metrics make_metrics(bool journal_one, bool journal_two)
+{
+    static const char *const waived[] = {"npm"};
+
+    one = two = (struct counters){0};
+    one.values[COUNTER_EXCHANGES] = 7;
+    two.values[COUNTER_EXCHANGES] = 5;
+    one.values[COUNTER_JOURNAL_OPEN] = journal_one;
+    two.values[COUNTER_JOURNAL_OPEN] = journal_two;
+    one.decisions[REASON_ALLOWED] = 4;
+    two.decisions[REASON_ALLOWED] = 2;
+    two.decisions[REASON_HOST_NOT_LISTED] = 1;
+    return (struct metrics){.version = "1.2.3", .generation = 9, .pages = pages, .n_pages = 2, .waived = waived, .n_waived = 1};
+}
+
+static void test_metrics(void **state)
+{
+    static const char *const lines[] = {
+        "# TYPE exeat_exchanges_total counter\n",
+        "exeat_exchanges_total{role=\"worker 0\"} 7\n",
+        "exeat_exchanges_total{role=\"worker 1\"} 5\n",
+        "# TYPE exeat_exchanges_open gauge\n",
+        "# TYPE exeat_journal_open gauge\n",
+        "exeat_journal_open{role=\"worker 1\"} 0\n",
+        "exeat_decisions_total{reason=\"allowed\"} 6\n",
+        "exeat_decisions_total{reason=\"host_not_listed\"} 1\n",
+        "exeat_decisions_total{reason=\"canary_leak\"} 0\n",
+        "exeat_build_info{version=\"1.2.3\"} 1\n",
+        "exeat_policy_generation 9\n",
+        "exeat_service_audit_waived{service=\"npm\"} 1\n",
+    };
+    struct metrics m = make_metrics(true, false);
+    struct buf out = {0};
+    char *text;
+
+    (void)state;
+    metrics_write(&out, &m);
+    text = buf_take_text(&out);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr(text, lines[i]))
+            fail_msg("no line %s", lines[i]);
+    assert_null(strstr(text, "reason=\"none\""));
+    assert_null(strstr(text, "\n\n"));
+    free(text);
+}
+
+static void test_label_escapes(void **state)
+{
+    struct metrics m = {.version = "a\"b\\c\nd"};
+    struct buf out = {0};
+    char *text;
+
+    (void)state;
+    metrics_write(&out, &m);
+    text = buf_take_text(&out);
+    assert_non_null(strstr(text, "exeat_build_info{version=\"a\\\"b\\\\c\\nd\"} 1\n"));
+    free(text);
+}
+
+static void test_ready(void **state)
+{
+    static const struct {
+        const char *name, *answer;
+        bool journal_one, journal_two;
+        const char *body;
+    } rows[] = {
+        {"everything is up", STATUS("true", UP("scribe") "," UP("porter")), true, true, "{\"ready\":true}\n"},
+        {"a role is down",
+         STATUS("false", UP("scribe") ",{\"role\":\"porter\",\"index\":0,\"state\":\"down\"}"), true, true,
+         "{\"ready\":false,\"missing\":[\"porter is down\"]}\n"},
+        {"a worker is named with its number", STATUS("false", "{\"role\":\"worker\",\"index\":3,\"state\":\"starting\"}"),
+         true, true, "{\"ready\":false,\"missing\":[\"worker 3 is starting\"]}\n"},
+        {"the journal is closed for one worker", STATUS("true", UP("scribe")), true, false,
+         "{\"ready\":false,\"missing\":[\"the journal is closed\"]}\n"},
+        {"the supervisor says no more", STATUS("false", UP("scribe")), true, true,
+         "{\"ready\":false,\"missing\":[\"the supervisor says not ready\"]}\n"},
+        {"no answer", "", true, true, "{\"ready\":false,\"missing\":[\"the supervisor does not answer\"]}\n"},
+        {"an answer that is none", "[]", true, true,
+         "{\"ready\":false,\"missing\":[\"the supervisor does not answer\"]}\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct metrics m = make_metrics(rows[i].journal_one, rows[i].journal_two);
+        struct buf out = {0};
+        bool ready = report_ready(&out, slice_of(rows[i].answer), &m);
+        char *text = buf_take_text(&out);
+
+        if (strcmp(text, rows[i].body) != 0)
+            fail_msg("%s: expected %s, got %s", rows[i].name, rows[i].body, text);
+        assert_int_equal(ready, strstr(rows[i].body, "\"ready\":true") != NULL);
+        free(text);
+    }
+}
+
+static void test_no_page_is_closed(void **state)
+{
+    struct metrics m = {0};
+
+    (void)state;
+    assert_false(metrics_journal_is_open(&m));
+}
+
+static struct conf *make_conf(void)
+{
+    static const struct conf_key keys[] = {{"audit", CONF_TEXT, "", NULL, "", 0}};
+    static const struct conf_section services = {"services", true, keys, 1, ""};
+    static const struct conf_section *const sections[] = {&services};
+    struct conf *c = conf_parse(SLICE("services:\n  npm: {audit: \"waived: not yet\"}\n"), "t", "/", sections, 1, NULL);
+
+    assert_non_null(c);
+    return c;
+}
+
+static void test_status(void **state)
+{
+    struct conf *conf = make_conf();
+    struct metrics m = make_metrics(true, true);
+    struct buf out = {0};
+    char *text;
+
+    (void)state;
+    report_status(&out, SLICE("{\"ok\":true,\"status\":{\"ready\":true}}"), &m, conf);
+    text = buf_take_text(&out);
+    assert_non_null(strstr(text, "\"ready\":true"));
+    assert_non_null(strstr(text, "\"journal\":{\"open\":true}"));
+    assert_non_null(strstr(text, "\"exeat_exchanges_total\":12"));
+    assert_non_null(strstr(text, "\"waived\":[{\"service\":\"npm\",\"audit\":\"waived: not yet\"}]"));
+    free(text);
+    m = make_metrics(true, false);
+    report_status(&out, SLICE("{\"ok\":true,\"status\":{\"ready\":true}}"), &m, conf);
+    text = buf_take_text(&out);
+    assert_non_null(strstr(text, "\"ready\":false"));
+    assert_non_null(strstr(text, "\"journal\":{\"open\":false}"));
+    free(text);
+    report_status(&out, SLICE("{\"ok\":false,\"error\":\"no\"}"), &m, conf);
+    text = buf_take_text(&out);
+    assert_string_equal(text, "{\"ok\":false,\"error\":\"no\"}");
+    free(text);
+    conf_free(conf);
+}
+
+static void test_is_status(void **state)
+{
+    (void)state;
+    assert_true(report_is_status(SLICE("{\"command\":\"status\"}")));
+    assert_false(report_is_status(SLICE("{\"command\":\"revoke\",\"value\":\"status\"}")));
+    assert_false(report_is_status(SLICE("status")));
+    assert_false(report_is_status(SLICE("{\"command\":\"status\",\"command\":\"revoke\"}")));
+}
+
+static void test_pages(void **state)
+{
+    struct fault why = {0};
+    int fd = counters_create(&why), other = memfd_create("short", MFD_CLOEXEC);
+    struct counters *write_it, *read_it;
+
+    (void)state;
+    assert_true(fd >= 0);
+    write_it = counters_map(fd, true, &why);
+    read_it = counters_map(fd, false, &why);
+    write_it->values[COUNTER_DIALS] = 3;
+    assert_int_equal(read_it->values[COUNTER_DIALS], 3);
+    assert_int_equal(ftruncate(fd, 0), -1); /* its size is sealed */
+    assert_null(counters_map(other, false, &why));
+    assert_int_equal(why.kind, FAULT_SYNTAX);
+    counters_unmap(write_it);
+    counters_unmap(read_it);
+    counters_unmap(NULL);
+    close(fd);
+    close(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_metrics),   cmocka_unit_test(test_label_escapes), cmocka_unit_test(test_ready),
+        cmocka_unit_test(test_no_page_is_closed), cmocka_unit_test(test_status), cmocka_unit_test(test_is_status),
+        cmocka_unit_test(test_pages),
+    };
+
+    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* Revocations: what holds, for whom and how long; the file; the shared memory; crashes and races. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "authz/ledger.h"
+#include "authz/revocation.h"
+#include "base/clock.h"
+#include "base/file.h"
+
+static char directory[64], path[96];
+
+static int make_directory(void **state)
+{
+    (void)state;
+    snprintf(directory, sizeof directory, "/tmp/exeat-revoked-XXXXXX");
+    if (!mkdtemp(directory))
+        return -1;
+    snprintf(path, sizeof path, "%s/revocations", directory);
+    return 0;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(directory);
+}
+
+static bool is_revoked(const struct revocations *r, const char *jti, const char *sandbox, int64_t issued_s, int64_t now)
+{
+    struct identity *i =
+        identity_make(&(struct identity_claims){.jti = jti, .sandbox = sandbox, .issued_s = issued_s}, NULL);
+    bool has = revocations_has(r, i, now);
+
+    identity_unref(i);
+    return has;
+}
+
+static struct revocations *create(void)
+{
+    struct fault why = {0};
+    struct revocations *r = revocations_create(path, &why);
+
+    if (!r)
+        fail_msg("%s", why.text);
+    return r;
+}
+
+static void each_kind_holds_for_what_it_names_alone(void **state)
+{
+    struct revocations *r = create();
+
+    (void)state;
+    assert_false(is_revoked(r, "j1", "vm1", 1000, 2000));
+    assert_true(revocations_add(r, REVOKE_JTI, SLICE("j1"), 0, NULL));
+    assert_true(is_revoked(r, "j1", "vm1", 1000, 2000));
+    assert_false(is_revoked(r, "j2", "vm1", 1000, 2000));
+    assert_false(is_revoked(r, "J1", "vm1", 1000, 2000));
+    assert_false(is_revoked(r, "vm1", "j1", 1000, 2000));
+    assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm2"), 0, NULL));
+    assert_true(is_revoked(r, "j3", "vm2", 1000, 2000));
+    assert_false(is_revoked(r, "vm2", "vm3", 1000, 2000));
+    assert_true(revocations_add(r, REVOKE_ISSUED_BEFORE, SLICE("1000"), 0, NULL));
+    assert_false(is_revoked(r, "j4", "vm4", 1000, 2000));
+    assert_true(is_revoked(r, "j4", "vm4", 999, 2000));
+    assert_true(revocations_add(r, REVOKE_ISSUED_BEFORE, SLICE("500"), 0, NULL));
+    assert_true(is_revoked(r, "j4", "vm4", 999, 2000));
+    revocations_free(r);
+}
+
+static void they_hold_until_their_time_is_over(void **state)
+{
+    struct revocations *r = create();
+
+    (void)state;
+    assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 5000, NULL));
+    assert_true(is_revoked(r, "j", "vm1", 1, 4999));
+    assert_false(is_revoked(r, "j", "vm1", 1, 5000));
+    assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 6000, NULL));
+    assert_true(is_revoked(r, "j", "vm1", 1, 5000));
+    assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 0, NULL));
+    assert_true(is_revoked(r, "j", "vm1", 1, 1LL << 40));
+    revocations_free(r);
+}
+
+static void they_survive_a_restart_and_those_that_are_over_are_forgotten(void **state)
+{
+    int64_t now = clock_wall_s();
+    struct revocations *r = create();
+    struct buf text = {0};
+    struct stat st;
+
+    (void)state;
+    assert_true(revocations_add(r, REVOKE_JTI, SLICE("for-good"), 0, NULL));
+    assert_true(revocations_add(r, REVOKE_JTI, SLICE("long"), now + 1000, NULL));
+    assert_true(revocations_add(r, REVOKE_JTI, SLICE("over"), now - 1, NULL));
+    assert_true(revocations_add(r, REVOKE_ISSUED_BEFORE, SLICE("77"), now - 1, NULL));
+    revocations_free(r);
+    assert_true(revocations_append(path, REVOKE_SANDBOX, SLICE("vm\"1"), 0, NULL));
+
+    r = create();
+    assert_true(is_revoked(r, "for-good", "x", 1000, now));
+    assert_true(is_revoked(r, "long", "x", 1000, now));
+    assert_false(is_revoked(r, "over", "x", 1000, now - 100));
+    assert_true(is_revoked(r, "j", "vm\"1", 1000, now));
+    assert_true(is_revoked(r, "j", "x", 76, now));
+    revocations_free(r);
+    assert_true(file_read(path, 65536, &text, NULL));
+    assert_true(slice_search(buf_slice(&text), SLICE("\"over\"")) < 0);
+    assert_true(slice_search(buf_slice(&text), SLICE("\"long\"")) > 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    buf_free(&text);
+}
+
+#define LINE(members) "{\"schema\":\"exeat.revocation/1\"," members "}\n"
+#define GOOD LINE("\"kind\":\"jti\",\"value\":\"a\",\"until\":0")
+
+static void files_are_read_or_refused_by_line(void **state)
+{
+    static const struct {
+        const char *name, *text, *says; /* says NULL: read */
+    } rows[] = {
+        {"empty", "", NULL},
+        {"one line", GOOD, NULL},
+        {"members we do not know", LINE("\"kind\":\"jti\",\"value\":\"a\",\"until\":0,\"by\":\"me\""), NULL},
+        {"half a line at the end", GOOD "{\"schema\":\"exe", NULL},
+        {"a whole line without its newline was not confirmed", "{\"schema\":\"exeat.revocation/1\"}", NULL},
+        {"half a line in the middle", "{\"schema\n" GOOD, "revocations:1: not a revocation"},
+        {"empty line", GOOD "\n" GOOD, "revocations:2:"},
+        {"another schema", "{\"schema\":\"exeat.revocation/2\",\"kind\":\"jti\",\"value\":\"a\",\"until\":0}\n", ":1:"},
+        {"unknown kind", GOOD GOOD LINE("\"kind\":\"kid\",\"value\":\"a\",\"until\":0"), "revocations:3:"},
+        {"no value", LINE("\"kind\":\"jti\",\"until\":0"), ":1:"},
+        {"empty value", LINE("\"kind\":\"jti\",\"value\":\"\",\"until\":0"), ":1:"},
+        {"value with a blank", LINE("\"kind\":\"jti\",\"value\":\"a b\",\"until\":0"), ":1:"},
+        {"no until", LINE("\"kind\":\"jti\",\"value\":\"a\""), ":1:"},
+        {"until negative", LINE("\"kind\":\"jti\",\"value\":\"a\",\"until\":-1"), ":1:"},
+        {"issued-before no time", LINE("\"kind\":\"issued-before\",\"value\":\"now\",\"until\":0"), ":1:"},
+        {"a member twice", LINE("\"kind\":\"jti\",\"kind\":\"jti\",\"value\":\"a\",\"until\":0"), ":1:"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fault why = {0};
+        struct revocations *r;
+
+        assert_true(file_replace(path, 0600, slice_of(rows[i].text), NULL));
+        r = revocations_create(path, &why);
+        if (rows[i].says ? r || !strstr(why.text, rows[i].says) : !r)
+            fail_msg("%s: %s", rows[i].name, r ? "read" : why.text);
+        revocations_free(r);
+    }
+}
+
+static void what_follows_half_a_line_is_a_line_of_its_own(void **state)
+{
+    struct revocations *r;
+
+    (void)state;
+    assert_true(file_replace(path, 0600, SLICE(GOOD "{\"schema\":\"exe"), NULL));
+    assert_true(revocations_append(path, REVOKE_JTI, SLICE("b"), 0, NULL));
+    r = create();
+    assert_true(is_revoked(r, "a", "x", 1, 1));
+    assert_true(is_revoked(r, "b", "x", 1, 1));
+    revocations_free(r);
+}
+
+static void values_that_name_nothing_are_refused_and_not_written(void **state)
+{
+    struct revocations *r = create();
+    struct fault why = {0};
+    char big[300];
+
+    (void)state;
+    memset(big, 'x', sizeof big);
+    assert_false(revocations_add(r, REVOKE_JTI, SLICE(""), 0, &why));
+    assert_int_equal(why.kind, FAULT_USAGE);
+    assert_false(revocations_add(r, REVOKE_JTI, SLICE("a b"), 0, &why));
+    assert_false(revocations_add(r, REVOKE_SANDBOX, SLICE("a\nb"), 0, &why));
+    assert_false(revocations_add(r, REVOKE_JTI, slice_make(big, 257), 0, &why));
+    assert_true(revocations_add(r, REVOKE_JTI, slice_make(big, 256), 0, &why));
+    assert_false(revocations_add(r, REVOKE_ISSUED_BEFORE, SLICE("yesterday"), 0, &why));
+    assert_false(revocations_add(r, REVOKE_ISSUED_BEFORE, SLICE("-1"), 0, &why));
+    assert_false(revocations_append(path, REVOKE_JTI, SLICE(""), 0, &why));
+    revocations_free(r);
+    revocations_free(create());
+}
+
+static void a_worker_sees_them_at_once_and_cannot_write_them(void **state)
+{
+    struct revocations *supervisor = create();
+    struct revocations *worker = revocations_map(revocations_fd(supervisor), NULL);
+    uint64_t before = revocations_version(worker);
+    struct fault why = {0};
+
+    (void)state;
+    assert_non_null(worker);
+    assert_false(is_revoked(worker, "j1", "vm1", 1, 1));
+    assert_true(revocations_add(supervisor, REVOKE_JTI, SLICE("j1"), 0, NULL));
+    assert_true(is_revoked(worker, "j1", "vm1", 1, 1));
+    assert_true(revocations_version(worker) > before);
+    assert_false(revocations_add(worker, REVOKE_JTI, SLICE("j2"), 0, &why));
+    assert_int_equal(why.kind, FAULT_REFUSED);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, revocations_fd(supervisor), 0), MAP_FAILED);
+    assert_int_equal(ftruncate(revocations_fd(supervisor), 0), -1);
+    revocations_free(worker);
+    revocations_free(supervisor);
+}
+
+static void memory_that_holds_no_revocations_is_refused(void **state)
+{
+    int fd = memfd_create("x", MFD_ALLOW_SEALING);
+    struct fault why = {0};
+
+    (void)state;
+    assert_null(revocations_map(-1, &why));
+    assert_int_equal(ftruncate(fd, 8192), 0);
+    assert_null(revocations_map(fd, &why));
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    assert_null(revocations_map(fd, &why));
+    assert_int_equal(why.kind, FAULT_REFUSED);
+    close(fd);
+}
+
+/* The file is what is filled here: syncing thousands of single lines would take minutes. */
+static void sixteen_thousand_are_all_found_and_no_others(void **state)
+{
+    struct buf text = {0};
+    struct revocations *r;
+    struct fault why = {0};
+    char jti[32];
+
+    (void)state;
+    for (int i = 0; i < 16000; i++)
+        buf_printf(&text, LINE("\"kind\":\"jti\",\"value\":\"j%d\",\"until\":%d"), i, i % 2 ? 0 : 2000000000);
+    assert_true(file_replace(path, 0600, buf_slice(&text), NULL));
+    buf_free(&text);
+    r = create();
+    for (int i = 0; i < 16000; i++) {
+        snprintf(jti, sizeof jti, "j%d", i);
+        if (!is_revoked(r, jti, "x", 1, 1))
+            fail_msg("%s was lost", jti);
+        snprintf(jti, sizeof jti, "k%d", i);
+        if (is_revoked(r, jti, "x", 1, 1))
+            fail_msg("%s was never revoked", jti);
+    }
+    assert_true(revocations_add(r, REVOKE_JTI, SLICE("one-more"), 0, &why));
+    assert_true(is_revoked(r, "one-more", "x", 1, 1));
+    revocations_free(r);
+}
+
+static void two_that_append_at_once_lose_nothing_even_while_the_file_is_compacted(void **state)
+{
+    int status, all = 0;
+    struct revocations *r;
+    char jti[32];
+
+    (void)state;
+    assert_true(revocations_append(path, REVOKE_JTI, SLICE("over"), 1, NULL));
+    for (int child = 0; child < 2; child++)
+        if (fork() == 0) {
+            for (int i = 0; i < 20; i++) {
+                snprintf(jti, sizeof jti, "c%d-%d", child, i);
+                if (!revocations_append(path, REVOKE_JTI, slice_of(jti), i % 3 ? 0 : 1, NULL))
+                    _exit(1);
+            }
+            _exit(0);
+        }
+    for (int i = 0; i < 20; i++)
+        assert_true(ledger_compact(path, 1000, NULL));
+    for (int child = 0; child < 2; child++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    r = create();
+    for (int child = 0; child < 2; child++)
+        for (int i = 0; i < 20; i++) {
+            snprintf(jti, sizeof jti, "c%d-%d", child, i);
+            all += is_revoked(r, jti, "x", 1, 1) || i % 3 == 0;
+        }
+    assert_int_equal(all, 40);
+    revocations_free(r);
+}
+
+static void reading_for_a_tool_changes_nothing(void **state)
+{
+    struct revocations *r;
+    struct buf text = {0};
+    struct fault why = {0};
+
+    (void)state;
+    r = revocations_read(path, &why);
+    assert_non_null(r);
+    assert_false(file_exists(path));
+    revocations_free(r);
+    assert_true(revocations_append(path, REVOKE_JTI, SLICE("over"), 1, NULL));
+    r = revocations_read(path, &why);
+    assert_false(is_revoked(r, "over", "x", 1, 1));
+    assert_false(revocations_add(r, REVOKE_JTI, SLICE("j"), 0, &why));
+    revocations_free(r);
+    assert_true(file_read(path, 4096, &text, NULL));
+    assert_true(slice_search(buf_slice(&text), SLICE("over")) > 0);
+    buf_free(&text);
+}
+
+#define ROW(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW(each_kind_holds_for_what_it_names_alone),
+        ROW(they_hold_until_their_time_is_over),
+        ROW(they_survive_a_restart_and_those_that_are_over_are_forgotten),
+        ROW(files_are_read_or_refused_by_line),
+        ROW(what_follows_half_a_line_is_a_line_of_its_own),
+        ROW(values_that_name_nothing_are_refused_and_not_written),
+        ROW(a_worker_sees_them_at_once_and_cannot_write_them),
+        ROW(memory_that_holds_no_revocations_is_refused),
+        ROW(sixteen_thousand_are_all_found_and_no_others),
+        ROW(two_that_append_at_once_lose_nothing_even_while_the_file_is_compacted),
+        ROW(reading_for_a_tool_changes_nothing),
+    };
+
+    return cmocka_run_group_tests_name("revocation", tests, NULL, NULL);
+}
