@@ -29,7 +29,7 @@ const struct conf_section issuers_section = {
     .named = true,
     .keys = keys,
     .n_keys = sizeof keys / sizeof keys[0],
-    .help = "who may issue leave tokens",
+    .help = "Who may issue leave tokens.",
 };
 
 struct issuer {

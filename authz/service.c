@@ -42,7 +42,7 @@ const struct conf_section services_section = {
     .named = true,
     .keys = keys,
     .n_keys = sizeof keys / sizeof *keys,
-    .help = "listed destinations: nothing else is reachable",
+    .help = "What may be reached: nothing else is.",
 };
 
 static void *must(void *p)

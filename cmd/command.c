@@ -228,7 +228,7 @@ static int descend(struct invocation *inv, struct option_set *set)
 int command_main(int argc, char **argv)
 {
     struct option_set *set = option_new(argc, argv, argc > 0 ? 1 : 0);
-    struct invocation inv = {0};
+    struct invocation inv = {.program = argc > 0 ? argv[0] : "exeat"};
     int status;
 
     signal(SIGPIPE, SIG_IGN);

@@ -34,6 +34,7 @@ enum command_topic {
 struct command;
 
 struct invocation {
+    const char *program; /* as it was typed, for commands that we suggest */
     const struct command *command;
     const struct option_set *options; /* its own options, see cmd/option.h */
     const char *const *args;          /* what is left: n_args, and NULL behind them */

@@ -1,0 +1,261 @@
+/* Owns a loaded configuration: in which order it is read, checked and compiled, and what each role gets of it. */
+#include "proxy/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/issuer.h"
+#include "base/file.h"
+#include "base/secret.h"
+#include "canary/canary.h"
+#include "certs/ca.h"
+#include "proxy/config_check.h"
+
+#define SYSTEM_TRUST "/etc/ssl/certs/ca-certificates.crt"
+
+enum { JWKS_MOST = 256 << 10, TRUST_MOST = 8 << 20, CERTIFICATE_MOST = 64 << 10 };
+
+void gateway_config_free(struct gateway_config *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->n_warnings; i++)
+        free(c->warnings[i]);
+    free(c->warnings);
+    bundle_free(c->files);
+    policy_free(c->policy);
+    conf_free(c->conf);
+    free(c);
+}
+
+char *gateway_state(const struct gateway_config *c, const char *name)
+{
+    return file_join(c->state, name);
+}
+
+/* ---- files ---- */
+
+static bool add_file(struct bundle *files, const char *name, const char *path, size_t most, struct fault *why)
+{
+    struct buf bytes = {0};
+    bool ok = file_read(path, most, &bytes, why);
+
+    if (ok)
+        bundle_add(files, name, buf_slice(&bytes));
+    buf_wipe(&bytes);
+    return ok;
+}
+
+/* A file that a key of an item names, under "kind.NAME.suffix"; the fault tells where it is named. */
+static bool add_named(struct gateway_config *c, const struct conf_item *item, const char *key, const char *kind,
+                      const char *suffix, size_t most, struct fault *why)
+{
+    struct fault inner = {0};
+    char name[128];
+
+    snprintf(name, sizeof name, "%s.%s.%s", kind, conf_name(item), suffix);
+    if (add_file(c->files, name, conf_text(item, key), most, &inner))
+        return true;
+    return conf_refuse(item, key, -1, why, "%s", inner.text);
+}
+
+static bool read_issuers(struct gateway_config *c, struct fault *why)
+{
+    struct issuers *issuers;
+
+    for (size_t i = 0; i < conf_count(c->conf, "issuers"); i++)
+        if (!add_named(c, conf_item(c->conf, "issuers", i), "jwks", "issuer", "jwks", JWKS_MOST, why))
+            return false;
+    issuers = issuers_compile(c->conf, c->files, why);
+    issuers_free(issuers);
+    return issuers != NULL;
+}
+
+/* Trust for the services: their own files, and the system's when one needs it. */
+static bool read_trust(struct gateway_config *c, struct fault *why)
+{
+    bool needs_system = false;
+
+    for (size_t i = 0; i < policy_count(c->policy); i++) {
+        const struct service *s = policy_service(c->policy, i);
+
+        if (!service_ca_file(s))
+            needs_system = true;
+        else if (!add_named(c, conf_find(c->conf, "services", service_name(s)), "ca-file", "service", "ca", TRUST_MOST,
+                            why))
+            return false;
+    }
+    if (!needs_system || add_file(c->files, "ca.system", SYSTEM_TRUST, TRUST_MOST, why))
+        return true;
+    fault_prefix(why, "no trust for services without ca-file (install ca-certificates)");
+    return false;
+}
+
+/* The registry; where its name is the default's, it may be absent. */
+static bool read_canaries(struct gateway_config *c, struct fault *why)
+{
+    const struct conf_item *item = conf_section(c->conf, "canaries");
+    const char *path = conf_text(item, "file");
+    struct registry *registry = NULL;
+    struct fault inner = {0};
+    struct secret *text = secret_read_file(path, CANARY_FILE_MAX, &inner);
+
+    if (!text && inner.kind == FAULT_MISSING && !conf_is_written(item, "file"))
+        return true;
+    if (!text)
+        return conf_refuse(item, "file", -1, why, "%s", inner.text);
+    if ((registry = registry_parse(secret_slice(text), path, why)))
+        bundle_add(c->files, "canaries.json", secret_slice(text));
+    secret_free(text);
+    if (!registry)
+        return false;
+    registry_free(registry);
+    return true;
+}
+
+/* ---- loading ---- */
+
+static void read_names(struct gateway_config *c)
+{
+    const struct conf_item *g = conf_section(c->conf, "gateway");
+
+    c->name = conf_text(g, "name");
+    c->state = conf_text(g, "state");
+    c->user_prefix = conf_text(g, "user-prefix");
+    c->admin = conf_text(conf_section(c->conf, "admin"), "address");
+    c->publish = conf_text(conf_section(c->conf, "publish"), "address");
+}
+
+struct gateway_config *gateway_config_load(const char *path, struct fault *why)
+{
+    struct gateway_config *c = calloc(1, sizeof *c);
+    size_t n;
+    const struct conf_section *const *sections = gateway_sections(&n);
+
+    if (!c)
+        abort();
+    c->files = bundle_new();
+    if (!file_exists(path)) {
+        fault_set(why, FAULT_MISSING, "%s: no such file; name yours with -c FILE, or make one: exeat init DIR", path);
+        gateway_config_free(c);
+        return NULL;
+    }
+    if (!(c->conf = conf_load(path, sections, n, why)) || !config_check(c, path, why) ||
+        !(c->policy = policy_compile(c->conf, why)) || !read_issuers(c, why) || !read_trust(c, why) ||
+        !read_canaries(c, why)) {
+        gateway_config_free(c);
+        return NULL;
+    }
+    read_names(c);
+    config_warn(c);
+    return c;
+}
+
+/* ---- the CA ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Every listed host, each once, ordered; *hosts is given (its texts are the policy's). */
+static size_t listed_hosts(const struct policy *p, const char ***hosts)
+{
+    size_t n = 0, kept = 0;
+
+    for (size_t i = 0; i < policy_count(p); i++)
+        n += service_host_count(policy_service(p, i));
+    if (!(*hosts = calloc(n + 1, sizeof **hosts)))
+        abort();
+    n = 0;
+    for (size_t i = 0; i < policy_count(p); i++)
+        for (size_t j = 0; j < service_host_count(policy_service(p, i)); j++)
+            (*hosts)[n++] = service_host(policy_service(p, i), j);
+    qsort(*hosts, n, sizeof **hosts, by_text);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || strcmp((*hosts)[i], (*hosts)[kept - 1]) != 0)
+            (*hosts)[kept++] = (*hosts)[i];
+    return kept;
+}
+
+bool gateway_ensure_ca(const struct gateway_config *c, bool *issued, struct fault *why)
+{
+    char *directory = gateway_state(c, "ca");
+    const char **hosts;
+    size_t n = listed_hosts(c->policy, &hosts);
+    bool ok = ca_ensure_intermediate(directory, c->name, hosts, n, issued, why);
+
+    free(hosts);
+    free(directory);
+    return ok;
+}
+
+/* ---- what each role gets ---- */
+
+static void copy(struct bundle *to, const struct bundle *from, const char *name)
+{
+    struct slice bytes;
+
+    if (bundle_get(from, name, &bytes))
+        bundle_add(to, name, bytes);
+}
+
+static void copy_named(struct bundle *to, const struct gateway_config *c, const char *section, const char *kind,
+                       const char *suffix)
+{
+    for (size_t i = 0; i < conf_count(c->conf, section); i++) {
+        char name[128];
+
+        snprintf(name, sizeof name, "%s.%s.%s", kind, conf_name(conf_item(c->conf, section, i)), suffix);
+        copy(to, c->files, name);
+    }
+}
+
+static bool add_certificate(struct bundle *b, const struct gateway_config *c, const char *name, const char *file,
+                            struct fault *why)
+{
+    char *path = gateway_state(c, file);
+    bool ok = add_file(b, name, path, CERTIFICATE_MOST, why);
+
+    free(path);
+    return ok;
+}
+
+static bool fill_worker(struct bundle *b, const struct gateway_config *c, struct fault *why)
+{
+    copy_named(b, c, "issuers", "issuer", "jwks");
+    copy_named(b, c, "services", "service", "ca");
+    copy(b, c->files, "canaries.json");
+    copy(b, c->files, "ca.system");
+    return add_certificate(b, c, "ca.root.pem", "ca/root.pem", why) &&
+           add_certificate(b, c, "ca.intermediate.pem", "ca/intermediate.pem", why);
+}
+
+static bool fill_keeper(struct bundle *b, const struct gateway_config *c, struct fault *why)
+{
+    char *directory = gateway_state(c, "ca");
+    bool ok = ca_add_files(directory, b, why);
+
+    free(directory);
+    return ok;
+}
+
+struct bundle *gateway_bundle(const struct gateway_config *c, enum role role, struct fault *why)
+{
+    struct bundle *b = bundle_new();
+    struct buf text = {0};
+    bool ok = true;
+
+    conf_print(c->conf, false, &text);
+    bundle_add(b, "proxy.conf", buf_slice(&text));
+    buf_free(&text);
+    if (role == ROLE_WORKER)
+        ok = fill_worker(b, c, why);
+    else if (role == ROLE_KEEPER)
+        ok = fill_keeper(b, c, why);
+    if (!ok) {
+        bundle_free(b);
+        return NULL;
+    }
+    return b;
+}

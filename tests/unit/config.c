@@ -1,0 +1,424 @@
+/* proxy/config: what a whole configuration is refused for, what it warns of, what each role is handed; the example. */
+#include "proxy/config.h"
+
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "authz/signer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "canary/canary.h"
+#include "certs/ca.h"
+#include "proxy/limits.h"
+
+static char folder[64];
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void put(const char *name, mode_t mode, struct slice bytes)
+{
+    char *path = file_join(folder, name);
+    struct fault why = {0};
+
+    if (!file_replace(path, mode, bytes, &why))
+        fail_msg("%s", why.text);
+    free(path);
+}
+
+static void put_canaries(void)
+{
+    struct registry *r = registry_new();
+    struct buf text = {0};
+
+    assert_non_null(registry_mint(r, "generic", "", clock_wall_s(), NULL));
+    registry_json(r, &text);
+    put("canaries.json", 0600, buf_slice(&text));
+    buf_free(&text);
+    registry_free(r);
+}
+
+/* A folder with an issuer, canaries, a CA and a PEM file to trust. */
+static int set_up(void **state)
+{
+    struct fault why = {0};
+    struct buf pem = {0};
+    char *ca, *root;
+
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/exeat-config-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    ca = file_join(folder, "ca");
+    root = file_join(folder, "ca/root.pem");
+    if (!signer_create(folder, "ci", &why) || !ca_init(ca, "gw.example", &why) || !file_read(root, 65536, &pem, &why))
+        fail_msg("%s", why.text);
+    put("corp-ca.pem", 0644, buf_slice(&pem));
+    put_canaries();
+    buf_free(&pem);
+    free(ca);
+    free(root);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct gateway_config *load(const char *text, struct fault *why)
+{
+    char *path = file_join(folder, "proxy.conf");
+    struct gateway_config *c;
+
+    put("proxy.conf", 0644, slice_of(text));
+    c = gateway_config_load(path, why);
+    free(path);
+    return c;
+}
+
+static struct gateway_config *must(const char *text)
+{
+    struct fault why = {0};
+    struct gateway_config *c = load(text, &why);
+
+    if (!c)
+        fail_msg("refused: %s", why.text);
+    return c;
+}
+
+#define GATEWAY "gateway: {name: gw.example}\n"
+#define LISTEN "listen: {a: {address: \"127.0.0.1:3128\"}}\n"
+#define ISSUER "issuers: {ci: {jwks: ci.jwks}}\n"
+#define GOOD GATEWAY LISTEN ISSUER
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *name, *text, *fault; /* fault: what the text holds */
+    } rows[] = {
+        {"no listener", GATEWAY ISSUER, "proxy.conf: no listener: name one"},
+        {"gateway name with capitals", "gateway: {name: GW.example}\n" LISTEN ISSUER,
+         "proxy.conf:1:17: gateway.name: expected a host name in lower case, found \"GW.example\""},
+        {"gateway name is an address", "gateway: {name: 10.0.0.1}\n" LISTEN ISSUER, "proxy.conf:1:17: gateway.name"},
+        {"no workers", "gateway: {name: a, workers: 0}\n" LISTEN ISSUER,
+         "proxy.conf:1:29: gateway.workers: expected auto or 1 to 64, found \"0\""},
+        {"too many workers", "gateway: {name: a, workers: 65}\n" LISTEN ISSUER, "found \"65\""},
+        {"listener without a port", GATEWAY "listen: {a: {address: 127.0.0.1}}\n" ISSUER,
+         "proxy.conf:2:23: listen.a: expected address and port such as 127.0.0.1:3128, found \"127.0.0.1\""},
+        {"listener by name", GATEWAY "listen: {a: {address: \"localhost:3128\"}}\n" ISSUER, ":2:23: listen.a: expected"},
+        {"unix listener", GATEWAY "listen: {a: {address: \"unix:/run/a\"}}\n" ISSUER,
+         ":2:23: listen.a: only TCP addresses are in this version, found \"unix:/run/a\""},
+        {"transparent listener", GATEWAY "listen: {a: {address: \"127.0.0.1:1\", mode: transparent}}\n" ISSUER,
+         ":2:44: listen.a: transparent listeners are not in this version; use explicit"},
+        {"listener bound to a sandbox", GATEWAY "listen: {a: {address: \"127.0.0.1:1\", sandbox: s}}\n" ISSUER,
+         ":2:47: listen.a: listeners bound to one sandbox are not in this version; leave \"sandbox\" out"},
+        {"listener with a token file", GATEWAY "listen: {a: {address: \"127.0.0.1:1\", token-file: s}}\n" ISSUER,
+         "leave \"token-file\" out"},
+        {"one port twice", GATEWAY "listen:\n  a: {address: \"127.0.0.1:1\"}\n  b: {address: \"127.0.0.1:1\"}\n" ISSUER,
+         ":4:16: listen.b: 127.0.0.1:1 is taken already by listen.a"},
+        {"one port twice, all addresses",
+         GATEWAY "listen:\n  a: {address: \"127.0.0.1:1\"}\n  b: {address: \"0.0.0.0:1\"}\n" ISSUER, "taken already"},
+        {"publish on a listener's port", GOOD "publish: {address: \"127.0.0.1:3128\"}\n",
+         ":4:20: publish: 127.0.0.1:3128 is taken already by listen.a"},
+        {"publish on a socket file", GOOD "publish: {address: \"unix:p\"}\n", ":4:20: publish: only TCP"},
+        {"admin on TCP", GOOD "admin: {address: \"127.0.0.1:1\"}\n",
+         ":4:18: admin.address: expected unix:FILE, found \"127.0.0.1:1\""},
+        {"name server by name", GOOD "resolver: {servers: [dns.example]}\n",
+         ":4:22: resolver.servers: expected address and port such as 127.0.0.53:53, found \"dns.example\""},
+        {"no name server", GOOD "resolver: {servers: []}\n", "resolver.servers: name at least one"},
+        {"no time for a look-up", GOOD "resolver: {timeout: 0}\n", ":4:21: resolver.timeout"},
+        {"quarantine on a leak", GOOD "canaries: {on-leak: quarantine}\n",
+         ":4:21: canaries.on-leak: quarantine is not in this version; use block"},
+        {"a limit too low", GOOD "limits: {head: 512}\n",
+         ":4:16: limits.head must be between 1024 and 1048576"},
+        {"a time too long", GOOD "limits: {dial-time: 1h}\n",
+         ":4:21: limits.dial-time must be between 100 and 600000 milliseconds"},
+        {"missing key set", GATEWAY LISTEN "issuers: {x: {jwks: x.jwks}}\n", ":3:21: "},
+        {"missing canaries", GOOD "canaries: {file: none.json}\n", ":4:18: "},
+        {"missing ca-file", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: none.pem}}\n",
+         ":4:69: "},
+        {"an error of a service", GOOD "services: {s: {hosts: \"a b\", scope: s, allow: \"GET /\"}}\n", ":4:23: "},
+        {"a section nobody knows", GOOD "servces: {}\n", ":4:1: no section \"servces\"; did you mean \"services\"?"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fault why = {0};
+        struct gateway_config *c = load(rows[i].text, &why);
+
+        if (c)
+            fail_msg("%s: accepted", rows[i].name);
+        if (!strstr(why.text, rows[i].fault) || strncmp(why.text, folder, strlen(folder)) != 0)
+            fail_msg("%s:\n  want %s\n  have %s", rows[i].name, rows[i].fault, why.text);
+    }
+}
+
+static void test_files_of_others(void **state)
+{
+    struct fault why = {0};
+    char *path = file_join(folder, "canaries.json");
+
+    (void)state;
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_null(load(GOOD "canaries: {file: canaries.json}\n", &why));
+    assert_non_null(strstr(why.text, "chmod 600"));
+    put("canaries.json", 0600, SLICE("{}"));
+    assert_null(load(GOOD "canaries: {file: canaries.json}\n", &why));
+    assert_int_equal(why.kind, FAULT_SYNTAX);
+    assert_non_null(strstr(why.text, "canaries.json"));
+    put_canaries();
+    free(path);
+}
+
+static void test_values(void **state)
+{
+    struct gateway_config *c = must("gateway: {name: gw.example, state: s, workers: 3, user-prefix: gate}\n" LISTEN ISSUER
+                                    "publish: {address: \"127.0.0.1:9464\"}\nadmin: {address: \"unix:a.sock\"}\n");
+    char want[128];
+
+    (void)state;
+    assert_int_equal(c->workers, 3);
+    assert_string_equal(c->name, "gw.example");
+    assert_string_equal(c->user_prefix, "gate");
+    assert_string_equal(c->publish, "127.0.0.1:9464");
+    snprintf(want, sizeof want, "%s/s", folder);
+    assert_string_equal(c->state, want);
+    snprintf(want, sizeof want, "unix:%s/a.sock", folder);
+    assert_string_equal(c->admin, want);
+    gateway_config_free(c);
+    c = must(GOOD);
+    assert_in_range(c->workers, 1, 64);
+    assert_string_equal(c->state, folder);
+    assert_null(c->admin);
+    assert_null(c->publish);
+    gateway_config_free(c);
+}
+
+static void test_warnings(void **state)
+{
+    static const struct {
+        const char *name, *text, *warning; /* NULL: none */
+    } rows[] = {
+        {"nothing to say", GOOD, NULL},
+        {"a waived audit", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: corp-ca.pem, "
+         "audit: \"waived: why not\"}}\n", "services.s is open without an audit (waived: why not)"},
+        {"a service that observes", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
+         "ca-file: corp-ca.pem, observe: true}}\n", "services.s only observes: its rules refuse nothing"},
+        {"a shared listener", GATEWAY "listen: {a: {address: \"10.0.0.1:1\"}}\n" ISSUER,
+         ":2:23: listen.a is shared by sandboxes"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct gateway_config *c = must(rows[i].text);
+
+        if (c->n_warnings != (rows[i].warning ? 1 : 0))
+            fail_msg("%s: %zu warnings", rows[i].name, c->n_warnings);
+        if (rows[i].warning && !strstr(c->warnings[0], rows[i].warning))
+            fail_msg("%s: %s", rows[i].name, c->warnings[0]);
+        gateway_config_free(c);
+    }
+}
+
+static void test_no_canaries(void **state)
+{
+    char *path = file_join(folder, "canaries.json");
+    struct gateway_config *c;
+
+    (void)state;
+    assert_int_equal(unlink(path), 0);
+    c = must(GOOD);
+    assert_int_equal(c->n_warnings, 1);
+    assert_non_null(strstr(c->warnings[0], "there are no canaries"));
+    gateway_config_free(c);
+    put_canaries();
+    free(path);
+}
+
+static bool has(const struct bundle *b, const char *name)
+{
+    struct slice bytes;
+
+    return bundle_get(b, name, &bytes);
+}
+
+/* Each role sees its own and nothing more. */
+static void test_bundles(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned roles; /* bits */
+    } rows[] = {
+        {"proxy.conf", 1 << ROLE_WORKER | 1 << ROLE_PORTER | 1 << ROLE_KEEPER | 1 << ROLE_SCRIBE | 1 << ROLE_CLERK},
+        {"issuer.ci.jwks", 1 << ROLE_WORKER},
+        {"canaries.json", 1 << ROLE_WORKER},
+        {"service.s.ca", 1 << ROLE_WORKER},
+        {"ca.root.pem", 1 << ROLE_WORKER},
+        {"ca.intermediate.pem", 1 << ROLE_WORKER},
+        {"ca/intermediate.key", 1 << ROLE_KEEPER},
+        {"ca/intermediate.pem", 1 << ROLE_KEEPER},
+        {"ca/root.pem", 1 << ROLE_KEEPER},
+        {"ca/root.key", 0},
+        {"ca.system", 0}, /* the one service has its own */
+    };
+    struct gateway_config *c = must(GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
+                                         "ca-file: corp-ca.pem, audit: \"waived: test\"}}\n");
+    struct fault why = {0};
+    bool issued = false;
+
+    (void)state;
+    if (!gateway_ensure_ca(c, &issued, &why))
+        fail_msg("%s", why.text);
+    assert_true(issued);
+    for (enum role r = ROLE_WORKER; r <= ROLE_CLERK; r++) {
+        struct bundle *b = gateway_bundle(c, r, &why);
+
+        if (!b)
+            fail_msg("%s", why.text);
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            if (has(b, rows[i].name) != ((rows[i].roles & 1u << r) != 0))
+                fail_msg("%s of role %d", rows[i].name, (int)r);
+        bundle_free(b);
+    }
+    assert_true(gateway_ensure_ca(c, &issued, &why));
+    assert_false(issued);
+    gateway_config_free(c);
+}
+
+/* What a role reads from its bundle is what was written. */
+static void test_roles_read_the_same(void **state)
+{
+    struct gateway_config *c = must(GOOD "limits: {head: 16k}\n");
+    struct bundle *b = gateway_bundle(c, ROLE_SCRIBE, NULL);
+    struct slice text;
+    struct buf again = {0};
+    size_t n;
+    const struct conf_section *const *sections = gateway_sections(&n);
+    struct conf *conf;
+
+    (void)state;
+    assert_true(bundle_get(b, "proxy.conf", &text));
+    conf = conf_parse(text, "proxy.conf", "/", sections, n, NULL);
+    assert_non_null(conf);
+    assert_int_equal(limits_read(conf).head, 16384);
+    conf_print(conf, false, &again);
+    assert_true(slice_equals(buf_slice(&again), text));
+    buf_free(&again);
+    conf_free(conf);
+    bundle_free(b);
+    gateway_config_free(c);
+}
+
+/* ---- the example ---- */
+
+/* The part of the example between "NAME:" and the next section (give). */
+static char *section_text(struct slice example, const char *name)
+{
+    struct slice left = example, line;
+    struct buf out = {0};
+    bool inside = false;
+
+    while (slice_next(&left, '\n', &line)) {
+        if (line.len && line.ptr[0] != ' ' && line.ptr[0] != '#')
+            inside = line.len > strlen(name) && slice_starts(line, slice_of(name)) && line.ptr[strlen(name)] == ':';
+        else if (inside)
+            buf_printf(&out, "%.*s\n", SLICE_ARG(line));
+    }
+    return buf_take_text(&out);
+}
+
+/* "  key:" or "  # key:" stands there. */
+static bool names_key(const char *text, const char *key)
+{
+    const char *last = strrchr(key, '.');
+    char plain[80], commented[80];
+
+    last = last ? last + 1 : key;
+    snprintf(plain, sizeof plain, "  %s:", last);
+    snprintf(commented, sizeof commented, "# %s:", last);
+    return strstr(text, plain) || strstr(text, commented);
+}
+
+static void test_example_names_every_key(void **state)
+{
+    struct buf example = {0};
+    struct fault why = {0};
+    size_t n;
+    const struct conf_section *const *sections = gateway_sections(&n);
+
+    (void)state;
+    if (!file_read("proxy.conf.example", 1 << 20, &example, &why))
+        fail_msg("%s", why.text);
+    for (size_t s = 0; s < n; s++) {
+        char *text = section_text(buf_slice(&example), sections[s]->name);
+
+        for (size_t k = 0; k < sections[s]->n_keys; k++)
+            if (!names_key(text, sections[s]->keys[k].name))
+                fail_msg("proxy.conf.example does not have %s.%s", sections[s]->name, sections[s]->keys[k].name);
+        free(text);
+    }
+    buf_free(&example);
+}
+
+static void test_example_loads(void **state)
+{
+    struct buf example = {0};
+    struct fault why = {0};
+    struct gateway_config *c;
+    const struct conf_item *limits;
+
+    (void)state;
+    if (!file_read("proxy.conf.example", 1 << 20, &example, &why))
+        fail_msg("%s", why.text);
+    buf_char(&example, '\0');
+    c = must(buf_slice(&example).ptr);
+    limits = conf_section(c->conf, "limits");
+    for (size_t k = 0; k < limits_section.n_keys; k++) {
+        const struct conf_key *key = &limits_section.keys[k];
+        char text[80];
+        struct conf *other;
+        const struct conf_section *const only[] = {&limits_section};
+
+        assert_true(conf_is_written(limits, key->name));
+        snprintf(text, sizeof text, "limits: {%s: %s}\n", key->name, key->fallback);
+        other = conf_parse(slice_of(text), "t", "/", only, 1, &why);
+        if (conf_number(conf_section(other, "limits"), key->name) != conf_number(limits, key->name))
+            fail_msg("the example's limits.%s is not the default", key->name);
+        conf_free(other);
+    }
+    gateway_config_free(c);
+    buf_free(&example);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_files_of_others),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_no_canaries),
+        cmocka_unit_test(test_bundles),
+        cmocka_unit_test(test_roles_read_the_same),
+        cmocka_unit_test(test_example_names_every_key),
+        cmocka_unit_test(test_example_loads),
+    };
+
+    return cmocka_run_group_tests_name("config", tests, set_up, tear_down);
+}
