@@ -65,6 +65,21 @@ void help_paragraphs(const char *text, void (*each)(void *arg, struct slice text
     buf_free(&paragraph);
 }
 
+void help_lines(const char *text, void (*each)(void *arg, struct slice text, bool verbatim), void *arg)
+{
+    struct slice left = slice_of(text), line;
+    struct buf indented = {0};
+
+    while (slice_next(&left, '\n', &line)) {
+        if (line.len == 0)
+            continue;
+        buf_clear(&indented);
+        buf_printf(&indented, "%s%.*s", line.ptr[0] == ' ' ? "" : "  ", SLICE_ARG(line));
+        each(arg, buf_slice(&indented), true);
+    }
+    buf_free(&indented);
+}
+
 static void add_paragraph(void *arg, struct slice text, bool verbatim)
 {
     struct buf *out = arg;
@@ -146,7 +161,7 @@ void command_help(const struct command *c, struct buf *out)
     options(out, "everywhere", command_options);
     if (c->examples) {
         buf_text(out, "\nexamples:\n");
-        help_paragraphs(c->examples, add_paragraph, out);
+        help_lines(c->examples, add_paragraph, out);
     }
 }
 

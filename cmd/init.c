@@ -1,6 +1,7 @@
 /* `exeat init`: a complete gateway in an empty directory, ready to serve. */
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -192,7 +193,11 @@ static void next_commands(const struct invocation *inv, const char *directory, c
 {
     const char *exeat = inv->program;
     const struct setup_service *first = &s->services[0];
+    const char *below = first->host[0] == '*' ? "www" : ""; /* some name under *.suffix */
+    char port[8] = "";
 
+    if (first->port != 443)
+        snprintf(port, sizeof port, ":%u", (unsigned)first->port);
     buf_printf(out,
                "A gateway is ready in %s. Start it:\n"
                "\n"
@@ -202,9 +207,10 @@ static void next_commands(const struct invocation *inv, const char *directory, c
                "\n"
                "  export EXEAT_CONFIG=%s/proxy.conf\n"
                "  eval \"$(%s token issue --sandbox demo --scope %s:read | %s env --with-token -)\"\n"
-               "  curl https://%s/\n"
+               "  curl https://%s%s%s/\n"
                "  %s why --last\n",
-               directory, exeat, directory, directory, exeat, first->name, exeat, first->host, exeat);
+               directory, exeat, directory, directory, exeat, first->name, exeat, below,
+               first->host + (below[0] ? 1 : 0), port, exeat);
     if (s->services == examples)
         buf_printf(out, "\nIts services (npm.example, pypi.example) are examples: write yours into %s/proxy.conf,\n"
                    "or begin anew with: %s init --service NAME=HOST DIR\n", directory, exeat);

@@ -85,7 +85,9 @@ static void body(struct buf *out, const struct command *c)
         help_paragraphs(c->help, paragraph, out);
     options(out, c->options);
     if (c->examples)
-        help_paragraphs(c->examples, paragraph, out);
+        buf_text(out, ".PP\nExamples:\n");
+    if (c->examples)
+        help_lines(c->examples, paragraph, out);
 }
 
 static void overview(struct buf *out)
