@@ -10,6 +10,8 @@
 /* No issuer may have more (authz/issuer.c). The verifier, which knows its own, has looked before. */
 enum { LEEWAY_MAX_S = 300 };
 
+_Static_assert(sizeof((struct decision *)0)->rule > RULE_LEN_MAX, "a rule fits");
+
 struct inquiry {
     const struct policy *policy;
     const struct identity *identity;
@@ -37,7 +39,8 @@ static bool pass(struct inquiry *q, const char *format, ...)
     return true;
 }
 
-static bool refuse(struct inquiry *q, enum reason reason, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static bool refuse(struct inquiry *q, enum reason reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static bool refuse(struct inquiry *q, enum reason reason, const char *format, ...)
 {
     va_list args;
@@ -51,7 +54,7 @@ static bool refuse(struct inquiry *q, enum reason reason, const char *format, ..
 
 static void set_rule(struct inquiry *q, const struct rule *rule)
 {
-    snprintf(q->d.rule, sizeof q->d.rule, "%s", rule->text);
+    memcpy(q->d.rule, rule->text, rule->len + 1);
 }
 
 static bool check_token(struct inquiry *q)
@@ -285,7 +288,7 @@ static bool check_credentials(struct inquiry *q)
     for (size_t i = 0; h && i < h->n_fields; i++) {
         struct slice name = h->fields[i].name;
 
-        if (!field_is_credential(name))
+        if (!(field_meaning(name) & FIELD_CREDENTIAL))
             continue;
         if (q->d.service->credentials == CREDENTIALS_REFUSE)
             return refuse(q, REASON_CREDENTIAL_FOREIGN, "the request has the field %.*s",

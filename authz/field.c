@@ -3,8 +3,46 @@
 
 #include <string.h>
 
-#define NAMES(...) static const struct slice list[] = {__VA_ARGS__}
-#define HOLDS(name) holds(list, sizeof list / sizeof *list, name)
+#define CREDENTIAL(name) {SLICE(name), FIELD_CREDENTIAL}
+#define AMBIENT(name) {SLICE(name), FIELD_AMBIENT}
+#define HOP(name) {SLICE(name), FIELD_HOP}
+
+/* In small letters, with hyphens. */
+static const struct known {
+    struct slice name;
+    unsigned meaning;
+} table[] = {
+    HOP("connection"), HOP("proxy-connection"), HOP("keep-alive"), HOP("proxy-authorization"),
+    HOP("proxy-authenticate"), HOP("proxy-authentication-info"), HOP("te"), HOP("trailer"), HOP("transfer-encoding"),
+    HOP("upgrade"), HOP("http2-settings"),
+
+    CREDENTIAL("authorization"), CREDENTIAL("cookie"), CREDENTIAL("cookie2"), CREDENTIAL("authentication"),
+    CREDENTIAL("x-authorization"), CREDENTIAL("x-api-key"), CREDENTIAL("api-key"), CREDENTIAL("apikey"),
+    CREDENTIAL("x-api-token"), CREDENTIAL("x-apikey"), CREDENTIAL("x-auth-token"), CREDENTIAL("x-auth-key"),
+    CREDENTIAL("x-access-token"), CREDENTIAL("access-token"), CREDENTIAL("x-token"), CREDENTIAL("x-session-token"),
+    CREDENTIAL("x-secret-key"), CREDENTIAL("dpop"), CREDENTIAL("private-token"), CREDENTIAL("job-token"),
+    CREDENTIAL("deploy-token"), CREDENTIAL("x-gitlab-token"), CREDENTIAL("x-github-token"), CREDENTIAL("npm-otp"),
+    CREDENTIAL("x-npm-token"), CREDENTIAL("x-jfrog-art-api"), CREDENTIAL("x-nuget-apikey"),
+    CREDENTIAL("x-vault-token"), CREDENTIAL("x-consul-token"), CREDENTIAL("x-amz-security-token"),
+    CREDENTIAL("x-goog-api-key"), CREDENTIAL("x-goog-iam-authorization-token"),
+    CREDENTIAL("ocp-apim-subscription-key"), CREDENTIAL("x-ms-token-aad-access-token"), CREDENTIAL("x-registry-auth"),
+    CREDENTIAL("x-functions-key"), CREDENTIAL("txn-token"),
+
+    AMBIENT("forwarded"), AMBIENT("x-real-ip"), AMBIENT("true-client-ip"), AMBIENT("client-ip"),
+    AMBIENT("x-client-ip"), AMBIENT("x-cluster-client-ip"), AMBIENT("cf-connecting-ip"), AMBIENT("fastly-client-ip"),
+    AMBIENT("x-originating-ip"), AMBIENT("x-remote-ip"), AMBIENT("x-remote-addr"),
+    AMBIENT("x-envoy-external-address"), AMBIENT("x-original-url"), AMBIENT("x-original-uri"),
+    AMBIENT("x-rewrite-url"), AMBIENT("x-original-host"), AMBIENT("x-original-method"), AMBIENT("x-host"),
+    AMBIENT("x-http-host-override"), AMBIENT("x-outside-url"), AMBIENT("x-http-method"),
+    AMBIENT("x-http-method-override"), AMBIENT("x-method-override"), AMBIENT("remote-user"), AMBIENT("x-remote-user"),
+    AMBIENT("x-webauth-user"), AMBIENT("x-authenticated-user"), AMBIENT("x-user"), AMBIENT("x-ssl-client-cert"),
+    AMBIENT("x-ssl-client-verify"), AMBIENT("ssl-client-cert"), AMBIENT("ssl-client-verify"),
+    AMBIENT("ssl-client-s-dn"), AMBIENT("x-client-cert"), AMBIENT("x-arr-clientcert"), AMBIENT("client-cert"),
+    AMBIENT("client-cert-chain"), AMBIENT("x-accel-redirect"), AMBIENT("x-sendfile"), AMBIENT("x-proxy-user"),
+    AMBIENT("proxy"), AMBIENT("surrogate-capability"),
+
+    {SLICE("exeat-token"), FIELD_CREDENTIAL | FIELD_HOP},
+};
 
 static char fold(char c)
 {
@@ -13,7 +51,6 @@ static char fold(char c)
     return c == '_' ? '-' : c;
 }
 
-/* known is in small letters with hyphens. */
 static bool is(struct slice name, struct slice known)
 {
     if (name.len != known.len)
@@ -24,58 +61,51 @@ static bool is(struct slice name, struct slice known)
     return true;
 }
 
-static bool holds(const struct slice *list, size_t n, struct slice name)
+enum { FILTER_BITS = 1024 };
+
+static size_t filter_bit(struct slice name)
 {
-    for (size_t i = 0; i < n; i++)
-        if (is(name, list[i]))
+    return (name.len * 31 + (unsigned char)fold(name.ptr[0]) * 7 + (unsigned char)fold(name.ptr[name.len - 1])) %
+           FILTER_BITS;
+}
+
+/* Says at once that most names are not in the table; made from it at the first question. */
+static bool may_be_known(struct slice name)
+{
+    static unsigned char filter[FILTER_BITS / 8];
+    static bool made;
+    size_t bit;
+
+    for (size_t i = 0; !made && i < sizeof table / sizeof *table; i++) {
+        bit = filter_bit(table[i].name);
+        filter[bit / 8] |= (unsigned char)(1u << bit % 8);
+    }
+    made = true;
+    bit = filter_bit(name);
+    return filter[bit / 8] >> bit % 8 & 1;
+}
+
+static bool is_family(struct slice name)
+{
+    static const struct slice families[] = {SLICE("x-forwarded-"), SLICE("x-auth-request-"), SLICE("x-amzn-oidc-")};
+
+    if (fold(name.ptr[0]) != 'x')
+        return false;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (name.len > families[i].len && is(slice_cut(name, 0, families[i].len), families[i]))
             return true;
     return false;
 }
 
-bool field_is_credential(struct slice name)
+unsigned field_meaning(struct slice name)
 {
-    NAMES(SLICE("authorization"), SLICE("cookie"), SLICE("cookie2"), SLICE("authentication"), SLICE("x-authorization"),
-          SLICE("x-api-key"), SLICE("api-key"), SLICE("apikey"), SLICE("x-api-token"), SLICE("x-apikey"),
-          SLICE("x-auth-token"), SLICE("x-auth-key"), SLICE("x-access-token"), SLICE("access-token"),
-          SLICE("x-token"), SLICE("x-session-token"), SLICE("x-secret-key"), SLICE("dpop"),
-          SLICE("private-token"), SLICE("job-token"), SLICE("deploy-token"), SLICE("x-gitlab-token"),
-          SLICE("x-github-token"), SLICE("npm-otp"), SLICE("x-npm-token"), SLICE("x-jfrog-art-api"),
-          SLICE("x-nuget-apikey"), SLICE("x-vault-token"), SLICE("x-consul-token"), SLICE("x-amz-security-token"),
-          SLICE("x-goog-api-key"), SLICE("x-goog-iam-authorization-token"), SLICE("ocp-apim-subscription-key"),
-          SLICE("x-ms-token-aad-access-token"), SLICE("x-registry-auth"), SLICE("x-functions-key"),
-          SLICE("exeat-token"), SLICE("txn-token"));
-
-    return HOLDS(name);
-}
-
-bool field_is_ambient(struct slice name)
-{
-    NAMES(SLICE("forwarded"), SLICE("x-real-ip"), SLICE("true-client-ip"), SLICE("client-ip"), SLICE("x-client-ip"),
-          SLICE("x-cluster-client-ip"), SLICE("cf-connecting-ip"), SLICE("fastly-client-ip"),
-          SLICE("x-originating-ip"), SLICE("x-remote-ip"), SLICE("x-remote-addr"), SLICE("x-envoy-external-address"),
-          SLICE("x-original-url"), SLICE("x-original-uri"), SLICE("x-rewrite-url"), SLICE("x-original-host"),
-          SLICE("x-original-method"), SLICE("x-host"), SLICE("x-http-host-override"), SLICE("x-outside-url"),
-          SLICE("x-http-method"), SLICE("x-http-method-override"), SLICE("x-method-override"),
-          SLICE("remote-user"), SLICE("x-remote-user"), SLICE("x-webauth-user"), SLICE("x-authenticated-user"),
-          SLICE("x-user"), SLICE("x-ssl-client-cert"), SLICE("x-ssl-client-verify"), SLICE("ssl-client-cert"),
-          SLICE("ssl-client-verify"), SLICE("ssl-client-s-dn"), SLICE("x-client-cert"), SLICE("x-arr-clientcert"),
-          SLICE("client-cert"), SLICE("client-cert-chain"), SLICE("x-accel-redirect"), SLICE("x-sendfile"),
-          SLICE("x-proxy-user"), SLICE("proxy"), SLICE("surrogate-capability"));
-    static const struct slice families[] = {SLICE("x-forwarded-"), SLICE("x-auth-request-"), SLICE("x-amzn-oidc-")};
-
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (name.len > families[i].len && is(slice_cut(name, 0, families[i].len), families[i]))
-            return true;
-    return HOLDS(name);
-}
-
-bool field_is_hop(struct slice name)
-{
-    NAMES(SLICE("connection"), SLICE("proxy-connection"), SLICE("keep-alive"), SLICE("proxy-authorization"),
-          SLICE("proxy-authenticate"), SLICE("proxy-authentication-info"), SLICE("te"), SLICE("trailer"),
-          SLICE("transfer-encoding"), SLICE("upgrade"), SLICE("http2-settings"), SLICE("exeat-token"));
-
-    return HOLDS(name);
+    if (name.len == 0)
+        return 0;
+    if (may_be_known(name))
+        for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+            if (is(name, table[i].name))
+                return table[i].meaning;
+    return is_family(name) ? FIELD_AMBIENT : 0;
 }
 
 bool field_is_name(struct slice name)

@@ -4,15 +4,20 @@
 
 #include "base/slice.h"
 
-/* Carries a credential: Authorization, Cookie, X-Api-Key, Private-Token, ... Proxy-Authorization is the gateway's own. */
-bool field_is_credential(struct slice name);
-/*
- * Claims something that only a gateway may say, or changes what the request is: X-Forwarded-*, X-Real-IP,
- * X-Original-URL, X-HTTP-Method-Override, Remote-User, ...
- */
-bool field_is_ambient(struct slice name);
-/* Belongs to one connection, or to us and the client (RFC 9110 7.6.1, 11.7): never forwarded, whatever is configured. */
-bool field_is_hop(struct slice name);
+enum {
+    /* Carries a credential: Authorization, Cookie, X-Api-Key, Private-Token, ... Not Proxy-Authorization, our own. */
+    FIELD_CREDENTIAL = 1,
+    /*
+     * Claims something that only a gateway may say, or changes what the request is: X-Forwarded-*, X-Real-IP,
+     * X-Original-URL, X-HTTP-Method-Override, Remote-User, ...
+     */
+    FIELD_AMBIENT = 2,
+    /* Belongs to one connection, or to the client and us (RFC 9110 7.6.1, 11.7): never forwarded. */
+    FIELD_HOP = 4,
+};
+
+/* Which of these a name has; 0: none. */
+unsigned field_meaning(struct slice name);
 /* A token (RFC 9110 5.6.2), as every field name is. */
 bool field_is_name(struct slice name);
 

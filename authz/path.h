@@ -10,9 +10,9 @@
 /*
  * Append the canonical spelling of raw, an absolute path without a query: unreserved characters decoded, hexadecimal
  * digits in upper case, printable characters that RFC 3986 has no place for encoded. Encoded slashes stay %2F. Empty
- * segments stay. Refused as path_invalid: no leading slash; dot segments, also encoded, beside an encoded slash or with a
- * parameter ("..;x"); "%25" that two hexadecimal digits follow; a backslash, a control or NUL, literal or encoded; octets
- * that are not ASCII, and encoded ones that are not UTF-8; a bad escape; space, "#" and "?".
+ * segments stay. Refused as path_invalid: no leading slash; dot segments, also encoded, beside an encoded slash or with
+ * a parameter ("..;x"); "%25" that two hexadecimal digits follow; a backslash, a control or NUL, literal or encoded;
+ * octets that are not ASCII, and encoded ones that are not UTF-8; a bad escape; space, "#" and "?".
  * canonical(canonical(x)) = canonical(x). On failure what out held before is all it holds.
  */
 bool path_canonical(struct slice raw, struct buf *out, struct fault *why);

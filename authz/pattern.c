@@ -275,14 +275,15 @@ bool pattern_matches_path(const struct pattern *p, struct slice path, struct sli
         if (piece->kind == PIECE_REST)
             return true;
         if (piece->kind == PIECE_TEXT) {
-            if (path.len < len || memcmp(path.ptr, piece->text, len) != 0)
+            if (path.len < len || path.ptr[len - 1] != piece->text[len - 1] || memcmp(path.ptr, piece->text, len) != 0)
                 return false;
         } else if ((len = segment_len(path)) == 0) {
             return false;
         }
         if (piece->kind == PIECE_CAPTURE && captures)
             captures[n++] = slice_cut(path, 0, len);
-        path = slice_from(path, len);
+        path.ptr += len;
+        path.len -= len;
     }
     return path.len == 0 || (p->lenient && slice_is(path, "/"));
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "authz/field.h"
-#include "authz/preset.h"
 #include "authz/service.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -291,32 +290,18 @@ bool service_observes(const struct service *s)
     return s->observe;
 }
 
-static bool texts_hold(const char *const *list, size_t n, struct slice name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (slice_is_nocase(name, list[i]))
-            return true;
-    return false;
-}
-
-static bool preset_holds(const struct preset *preset, struct slice name)
-{
-    size_t n = 0;
-
-    while (preset->fields[n])
-        n++;
-    return texts_hold(preset->fields, n, name);
-}
-
 bool service_forwards_field(const struct service *s, struct slice name)
 {
-    if (field_is_hop(name))
+    unsigned meaning = field_meaning(name);
+
+    if (meaning & FIELD_HOP)
         return false;
-    if (field_is_credential(name))
+    if (meaning & FIELD_CREDENTIAL)
         return s->credentials == CREDENTIALS_ALLOW;
     if (slice_equals_nocase(name, SLICE("Host")) || slice_equals_nocase(name, SLICE("Content-Length")))
         return true;
-    if (s->fields.count)
-        return texts_hold((const char *const *)s->fields.list, s->fields.count, name);
-    return s->preset ? preset_holds(s->preset, name) : !field_is_ambient(name);
+    for (size_t i = 0; i < s->n_fields; i++)
+        if (slice_equals_nocase(name, s->fields[i]))
+            return true;
+    return s->n_fields == 0 && !(meaning & FIELD_AMBIENT);
 }

@@ -77,6 +77,7 @@ bool rule_parse(struct rule *r, const char *text, struct methods *m, bool deny, 
     if (!(r->pattern = pattern_parse(slice_trim(rest), why)))
         return false;
     r->text = text_copy(slice_of(text));
+    r->len = strlen(text);
     if (deny)
         r->loose = pattern_loosen(r->pattern);
     return deny || bind_captures(r, binds, n_binds, why);

@@ -31,6 +31,7 @@ struct bind {
 
 struct rule {
     char *text; /* as written */
+    size_t len; /* at most RULE_LEN_MAX */
     uint32_t methods;
     struct pattern *pattern;
     struct pattern *loose;                      /* deny rules */

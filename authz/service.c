@@ -13,7 +13,7 @@
 enum { BODY_DEFAULT = 1 << 20 };
 
 static const struct conf_key keys[] = {
-    {"preset", CONF_CHOICE, "none", PRESET_CHOICES, "rules, fields and limits for a kind of client; hosts stay yours", 0},
+    {"preset", CONF_CHOICE, "none", PRESET_CHOICES, "rules, fields and limits of a kind of client; never hosts", 0},
     {"hosts", CONF_LIST, NULL, NULL, "host names, or *.suffix for all names below", CONF_REQUIRED},
     {"ports", CONF_LIST, NULL, NULL, "TLS ports; 443 when neither these nor plain-ports are written", 0},
     {"plain-ports", CONF_LIST, "", NULL, "ports for plain HTTP", 0},
@@ -256,20 +256,40 @@ static bool read_rules(const struct conf_item *item, struct service *s, struct f
     return true;
 }
 
+static bool check_field(const struct conf_item *item, int i, const char *name, const struct service *s,
+                        struct fault *why)
+{
+    unsigned meaning = field_meaning(slice_of(name));
+
+    if (!field_is_name(slice_of(name)))
+        return conf_refuse(item, "forward-fields", i, why, "\"%s\" is not a field name", name);
+    if (meaning & FIELD_HOP)
+        return conf_refuse(item, "forward-fields", i, why, "%s is never forwarded", name);
+    if (meaning & FIELD_CREDENTIAL && s->credentials != CREDENTIALS_ALLOW)
+        return conf_refuse(item, "forward-fields", i, why, "%s is a credential: say client-credentials: allow", name);
+    return true;
+}
+
+static void add_field(struct service *s, const char *name)
+{
+    struct slice copied = slice_make(copy(name), strlen(name));
+
+    s->fields = must(reallocarray(s->fields, s->n_fields + 1, sizeof *s->fields));
+    s->fields[s->n_fields++] = copied;
+}
+
 static bool read_fields(const struct conf_item *item, struct service *s, struct fault *why)
 {
     for (size_t i = 0; i < conf_list_count(item, "forward-fields"); i++) {
         const char *name = conf_list_text(item, "forward-fields", i);
 
-        if (!field_is_name(slice_of(name)))
-            return conf_refuse(item, "forward-fields", (int)i, why, "\"%s\" is not a field name", name);
-        if (field_is_hop(slice_of(name)))
-            return conf_refuse(item, "forward-fields", (int)i, why, "%s is never forwarded", name);
-        if (field_is_credential(slice_of(name)) && s->credentials != CREDENTIALS_ALLOW)
-            return conf_refuse(item, "forward-fields", (int)i, why,
-                               "%s is a credential: say client-credentials: allow", name);
-        texts_add(&s->fields, copy(name));
+        if (!check_field(item, (int)i, name, s, why))
+            return false;
+        add_field(s, name);
     }
+    if (s->n_fields == 0 && s->preset)
+        for (const char *const *name = s->preset->fields; *name; name++)
+            add_field(s, *name);
     return true;
 }
 
@@ -364,7 +384,9 @@ void service_free(struct service *s)
     free(s->name);
     texts_free(&s->hosts);
     texts_free(&s->addresses);
-    texts_free(&s->fields);
+    for (size_t i = 0; i < s->n_fields; i++)
+        free((char *)s->fields[i].ptr);
+    free(s->fields);
     free(s->ca_file);
     free(s->scope);
     rules_free(&s->allow);

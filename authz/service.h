@@ -42,7 +42,8 @@ struct service {
     struct bind *binds;
     size_t n_binds;
     enum service_credentials credentials;
-    struct texts fields; /* forward-fields; empty: the preset's, or all that may be */
+    struct slice *fields; /* that are forwarded; none: all that may be */
+    size_t n_fields;
     uint64_t body, target;
     char *audit;
     int64_t audit_max_age_ms;
