@@ -215,6 +215,11 @@ bool service_is_tls_port(const struct service *s, uint16_t port)
     return ports_hold(&s->tls, port);
 }
 
+uint16_t service_tls_port(const struct service *s, size_t i)
+{
+    return i < s->tls.count ? s->tls.list[i] : 0;
+}
+
 bool service_is_plain_port(const struct service *s, uint16_t port)
 {
     return ports_hold(&s->plain, port);

@@ -35,6 +35,7 @@ const struct service *policy_service(const struct policy *p, size_t i);
 const char *service_name(const struct service *s);
 size_t service_index(const struct service *s); /* its place in the policy */
 bool service_is_tls_port(const struct service *s, uint16_t port);
+uint16_t service_tls_port(const struct service *s, size_t i); /* 0 behind the last */
 bool service_is_plain_port(const struct service *s, uint16_t port);
 size_t service_host_count(const struct service *s);
 const char *service_host(const struct service *s, size_t i); /* "npm.example" or "*.npm.example" */

@@ -1,0 +1,375 @@
+/*
+ * The keeper: holds the key of the CA's intermediate. Answers one question, "a leaf for this host", from workers who said
+ * first which key it is for; only for hosts that its own policy lists, and only when the record is written. It builds all
+ * that it signs: no byte of a worker's gets under a signature but a listed host and the worker's public key.
+ */
+#include <openssl/err.h>
+#include <openssl/x509.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/pack.h"
+#include "base/say.h"
+#include "certs/ca.h"
+#include "net/name.h"
+#include "proxy/recorder.h"
+#include "proxy/role.h"
+
+enum { ISSUES_MAX = 256, IDS_MAX = 1024, REFUSALS_MAX = 64 };
+
+/*
+ * ISSUES_MAX: hosts one worker waits for at once. IDS_MAX: questions that wait for one host. REFUSALS_MAX: questions
+ * about hosts that are not listed; a worker asks only for what it has allowed, so many of them are no accident.
+ */
+
+struct client;
+
+/* A leaf that was made and waits for its record. */
+struct issue {
+    struct issue *next, **link;
+    struct client *client;
+    struct record_wait wait;
+    struct buf ids; /* u32 each: the questions it answers */
+    char host[NAME_MAX_LEN + 1];
+    struct buf chain;
+    struct ca_issued issued;
+};
+
+/* A worker, as long as its channel lives. */
+struct client {
+    struct client *next;
+    int index;
+    struct channel *channel;
+    struct ca_form *form; /* NULL until it has said its key */
+    struct issue *issues;
+    size_t n_issues, n_refusals;
+};
+
+static struct keeper {
+    struct role_context *context;
+    struct ca *ca;
+    struct fault ca_fault; /* why there is none; told at start */
+    struct recorder *recorder;
+    struct client *clients;
+} keeper;
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+static void __attribute__((noreturn)) violation(const char *what)
+{
+    role_violation(keeper.context, ROLE_WORKER, what);
+}
+
+/* ---- answers ---- */
+
+static void answer_no(struct client *c, uint32_t id, const char *detail)
+{
+    struct buf out = {0};
+
+    pack_u32(&out, id);
+    pack_bytes(&out, slice_of(detail));
+    channel_send(c->channel, MSG_NOT_CERTIFIED, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
+static void answer_yes(struct client *c, uint32_t id, const struct issue *i)
+{
+    struct buf out = {0};
+
+    pack_u32(&out, id);
+    pack_u64(&out, (uint64_t)i->issued.not_after_s);
+    pack_bytes(&out, buf_slice(&i->chain));
+    channel_send(c->channel, MSG_CERTIFIED, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
+/* ---- issues ---- */
+
+static struct issue *issue_new(struct client *c, const char *host)
+{
+    struct issue *i = must(calloc(1, sizeof *i));
+
+    i->client = c;
+    memcpy(i->host, host, strlen(host) + 1);
+    i->next = c->issues;
+    i->link = &c->issues;
+    if (i->next)
+        i->next->link = &i->next;
+    c->issues = i;
+    c->n_issues++;
+    return i;
+}
+
+static void issue_free(struct issue *i)
+{
+    recorder_cancel(keeper.recorder, &i->wait);
+    *i->link = i->next;
+    if (i->next)
+        i->next->link = i->link;
+    i->client->n_issues--;
+    buf_free(&i->ids);
+    buf_free(&i->chain);
+    free(i);
+}
+
+static struct issue *issue_find(const struct client *c, const char *host)
+{
+    struct issue *i = c->issues;
+
+    while (i && strcmp(i->host, host) != 0)
+        i = i->next;
+    return i;
+}
+
+static void on_recorded(void *arg, bool ok)
+{
+    struct issue *i = arg;
+    struct unpack ids = unpack_start(buf_slice(&i->ids));
+
+    while (ids.left.len) {
+        uint32_t id = unpack_u32(&ids);
+
+        if (ok)
+            answer_yes(i->client, id, i);
+        else
+            answer_no(i->client, id, "the journal does not accept records");
+    }
+    issue_free(i);
+}
+
+static struct record_writer begin_record(const struct client *c, const char *action, const char *host)
+{
+    struct record_writer w = recorder_begin(keeper.recorder, RECORD_CERTIFICATE);
+    struct buf asker = {0};
+
+    buf_printf(&asker, "worker %d", c->index);
+    record_text(&w, FIELD_ACTION, slice_of(action));
+    record_text(&w, FIELD_HOST, slice_of(host));
+    record_text(&w, FIELD_DETAIL, buf_slice(&asker));
+    record_number(&w, FIELD_GENERATION, (int64_t)keeper.context->generation);
+    buf_free(&asker);
+    return w;
+}
+
+static void record_issue(struct issue *i, const struct service *s)
+{
+    struct record_writer w = begin_record(i->client, "allow", i->host);
+
+    record_text(&w, FIELD_SERVICE, slice_of(service_name(s)));
+    record_hex(&w, FIELD_SERIAL, slice_make(i->issued.serial, sizeof i->issued.serial));
+    record_number(&w, FIELD_NOT_AFTER, i->issued.not_after_s);
+    i->wait = (struct record_wait){.on_recorded = on_recorded, .arg = i};
+    recorder_end(keeper.recorder, &w, &i->wait);
+}
+
+static void record_refusal(const struct client *c, const char *host)
+{
+    struct record_writer w = begin_record(c, "deny", host);
+
+    record_reason(&w, FIELD_REASON, REASON_HOST_NOT_LISTED);
+    recorder_end(keeper.recorder, &w, NULL);
+}
+
+/* ---- questions ---- */
+
+/* The service that lists host on one of its TLS ports, as policy_find says for that port; NULL when none does. */
+static const struct service *lists(const struct policy *p, const char *host)
+{
+    for (size_t i = 0; i < policy_count(p); i++) {
+        const struct service *s = policy_service(p, i);
+        uint16_t port;
+
+        for (size_t k = 0; (port = service_tls_port(s, k)); k++)
+            if (policy_find(p, host, port) == s)
+                return s;
+    }
+    return NULL;
+}
+
+static void refuse_host(struct client *c, uint32_t id, const char *host)
+{
+    if (++c->n_refusals > REFUSALS_MAX)
+        violation("questions for hosts that are not listed");
+    say_warning("worker %d asked for a certificate for %s, which no service lists", c->index, host);
+    record_refusal(c, host);
+    answer_no(c, id, "no service lists this host on a TLS port");
+}
+
+static void begin_issue(struct client *c, uint32_t id, const char *host, const struct service *s)
+{
+    struct issue *i = issue_new(c, host);
+    struct fault why = {0};
+
+    pack_u32(&i->ids, id);
+    if (ca_issue(c->form, host, loop_wall_s(keeper.context->loop), &i->chain, &i->issued, &why)) {
+        record_issue(i, s);
+        return;
+    }
+    say_warning("no certificate for %s: %s", host, why.text);
+    answer_no(c, id, why.text);
+    issue_free(i);
+}
+
+static void on_certify(struct client *c, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint32_t id = unpack_u32(&u);
+    struct slice host = unpack_bytes(&u);
+    char canonical[NAME_MAX_LEN + 1];
+    const struct service *s;
+    struct issue *i;
+
+    if (!unpack_done(&u) || !c->form || !name_canonical(host, canonical, NULL) || !slice_is(host, canonical))
+        violation("malformed MSG_CERTIFY");
+    if (!(s = lists(keeper.context->policy, canonical)))
+        refuse_host(c, id, canonical);
+    else if ((i = issue_find(c, canonical)) && buf_len(&i->ids) < IDS_MAX * sizeof id)
+        pack_u32(&i->ids, id);
+    else if (c->n_issues >= ISSUES_MAX)
+        answer_no(c, id, "too many certificates are being made");
+    else
+        begin_issue(c, id, canonical, s);
+}
+
+/* What a worker says of its key is one SubjectPublicKeyInfo to its exact end. */
+static EVP_PKEY *parse_key(struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    struct slice der = unpack_bytes(&u);
+    const unsigned char *at = (const unsigned char *)der.ptr;
+    EVP_PKEY *key = unpack_done(&u) ? d2i_PUBKEY(NULL, &at, (long)der.len) : NULL;
+
+    ERR_clear_error();
+    if (key && at != (const unsigned char *)der.ptr + der.len) {
+        EVP_PKEY_free(key);
+        key = NULL;
+    }
+    return key;
+}
+
+static void on_leaf_key(struct client *c, struct slice payload)
+{
+    EVP_PKEY *key = c->form ? NULL : parse_key(payload);
+
+    if (!key || !(c->form = ca_form_new(keeper.ca, key, NULL)))
+        violation("a leaf key that is malformed, of a wrong kind, or the second one");
+    EVP_PKEY_free(key);
+}
+
+static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
+{
+    struct client *c = arg;
+
+    if (fd >= 0)
+        violation("a descriptor with a question");
+    if (!keeper.ca)
+        return; /* start says why, and ends this process */
+    if (type == MSG_LEAF_KEY)
+        on_leaf_key(c, payload);
+    else if (type == MSG_CERTIFY)
+        on_certify(c, payload);
+    else
+        violation("a message that workers may not send to the keeper");
+}
+
+/* ---- workers ---- */
+
+static void client_free(struct client *c)
+{
+    struct client **at = &keeper.clients;
+
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    while (c->issues)
+        issue_free(c->issues);
+    channel_free(c->channel);
+    ca_form_free(c->form);
+    free(c);
+}
+
+static void on_end(void *arg)
+{
+    client_free(arg);
+}
+
+static const struct channel_handler worker_handler = {.on_message = on_message, .on_end = on_end};
+
+static void add_worker(struct role_context *context, int index, int fd)
+{
+    struct client *c;
+
+    for (c = keeper.clients; c && c->index != index; c = c->next)
+        continue;
+    if (c)
+        client_free(c);
+    c = must(calloc(1, sizeof *c));
+    c->index = index;
+    c->next = keeper.clients;
+    keeper.clients = c;
+    c->channel = channel_new(context->loop, fd, &worker_handler, c);
+}
+
+/* ---- the role ---- */
+
+/* The files came before the first peer. A worker may ask before this role is told to go. */
+static void take_context(struct role_context *c)
+{
+    if (keeper.context)
+        return;
+    keeper.context = c;
+    keeper.recorder = recorder_new(c->loop);
+    keeper.ca = ca_load_files(c->files, &keeper.ca_fault);
+}
+
+static void keeper_on_peer(struct role_context *c, enum role peer, int index, int fd)
+{
+    take_context(c);
+    if (peer == ROLE_SCRIBE)
+        recorder_attach(keeper.recorder, fd);
+    else if (peer == ROLE_WORKER)
+        add_worker(c, index, fd);
+    else
+        close(fd);
+}
+
+static void keeper_on_resource(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd)
+{
+    (void)c, (void)type, (void)name, (void)flag;
+    close(fd); /* the keeper needs none */
+}
+
+static void keeper_on_control(struct role_context *c, enum role_message type, struct slice payload)
+{
+    (void)type, (void)payload;
+    role_violation(c, ROLE_SUPERVISOR, "a message the keeper does not know");
+}
+
+static bool keeper_start(struct role_context *c, struct fault *why)
+{
+    take_context(c);
+    if (!keeper.ca && why)
+        *why = keeper.ca_fault;
+    return keeper.ca;
+}
+
+static void keeper_stop(struct role_context *c)
+{
+    while (keeper.clients)
+        client_free(keeper.clients);
+    loop_stop(c->loop);
+}
+
+const struct role_ops keeper_ops = {
+    .start = keeper_start,
+    .on_peer = keeper_on_peer,
+    .on_resource = keeper_on_resource,
+    .on_control = keeper_on_control,
+    .stop = keeper_stop,
+};
