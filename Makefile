@@ -3,7 +3,10 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
 
 B ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+PREFIX ?= /usr/local
 ROOMS := base net authz certs canary journal handoff proxy sandbox cmd
 VERSION := 0.1.0
 
@@ -24,7 +27,11 @@ LLHTTP := $(patsubst %,$(B)/llhttp/%.o,llhttp api http)
 UNIT := $(wildcard tests/unit/*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
 
-.PHONY: all help deps test-deps man force
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT))
+E2E := $(wildcard tests/e2e)
+
+.PHONY: all help deps test-deps man force unit e2e clang lint check sanitize install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything
@@ -75,6 +82,46 @@ man: $(B)/exeat ## write the manual pages into build/man
 	@$(B)/exeat man $(B)/man
 
 unit: $(UNIT_BIN) ## run the cmocka tables
-	@set -e; for t in $(UNIT_BIN); do $$t; done
+	@tests/unit/run $(UNIT_BIN)
+
+e2e: test-deps $(B)/exeat ## run the end-to-end tests (pytest)
+ifneq ($(E2E),)
+	@EXEAT=$(abspath $(B)/exeat) python3 -m pytest -q -p no:cacheprovider $(PYTEST) tests/e2e
+endif
+
+$(B)/clang/%.ok: %.c Makefile $(B)/cmd/commands.def | $(B)/.deps
+	@mkdir -p $(@D)
+	@clang $(filter-out -fstack-clash-protection,$(CFLAGS_ALL)) -Wno-unused-command-line-argument -Wno-format-nonliteral -fsyntax-only \
+	    -MMD -MP -MF $(@:.ok=.d) -MT $@ $<
+	@touch $@
+
+clang: $(CLANG) ## read every file with clang's warnings too
+
+lint: test-deps clang ## layers, banned words, clang, cppcheck
+	@tests/check-layers
+	@tests/check-banned
+	@mkdir -p $(B)/cppcheck
+	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+	    --cppcheck-build-dir=$(B)/cppcheck --library=tests/cppcheck.cfg --suppress=missingIncludeSystem \
+	    --suppress=assertWithSideEffect -D_GNU_SOURCE '-DEXEAT_VERSION="$(VERSION)"' -I. $(wildcard $(ROOMS))
+	@echo "lint: nothing to say"
+
+check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
+	@$(MAKE) all
+	@$(MAKE) lint
+	@$(MAKE) unit
+	@$(MAKE) e2e
+
+sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) B=build/asan CC=gcc OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
+	    CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE' all unit e2e
+
+install: $(B)/exeat man ## install into $(DESTDIR)$(PREFIX)
+	install -D -m 755 $(B)/exeat $(DESTDIR)$(PREFIX)/bin/exeat
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(B)/man/*.1
+	[ ! -f proxy.conf.example ] || install -D -m 644 proxy.conf.example $(DESTDIR)$(PREFIX)/share/doc/exeat/proxy.conf.example
+
+clean: ## remove what was built
+	rm -rf $(B)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

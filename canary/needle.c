@@ -141,7 +141,9 @@ struct needle_match needle_text(const struct needle *t, struct slice text)
 {
     struct window w = {text, 0};
 
-    return text.len < NEEDLE_RUN ? (struct needle_match){0} : look_up(t, &w, 0, text.len - NEEDLE_PIECE);
+    if (text.len < NEEDLE_RUN)
+        return (struct needle_match){0};
+    return look_up(t, &w, 0, text.len - NEEDLE_PIECE);
 }
 
 /* The first multiple of the stride after last. */
@@ -190,7 +192,9 @@ static struct needle_match feed_border(const struct needle *t, struct needle_sca
 
     memcpy(joined, s->tail, s->tail_len);
     memcpy(joined + s->tail_len, front.ptr, front.len);
-    return end < NEEDLE_RUN ? (struct needle_match){0} : look_up_to(t, s, &w, end - NEEDLE_RUN);
+    if (end < NEEDLE_RUN)
+        return (struct needle_match){0};
+    return look_up_to(t, s, &w, end - NEEDLE_RUN);
 }
 
 struct needle_match needle_feed(const struct needle *t, struct needle_scan *s, struct slice bytes)

@@ -47,7 +47,7 @@ static void head(struct buf *out, const char *name, const char *help, const char
 static void sample(struct buf *out, const char *name, const char *label_name, const char *label_value, uint64_t n)
 {
     buf_text(out, name);
-    if (label_name) {
+    if (*label_name) {
         buf_char(out, '{');
         label(out, label_name, label_value);
         buf_char(out, '}');
@@ -91,7 +91,7 @@ static void write_facts(struct buf *out, const struct metrics *m)
     head(out, "exeat_build_info", "The version that runs.", "gauge");
     sample(out, "exeat_build_info", "version", m->version, 1);
     head(out, "exeat_policy_generation", "Generation of the policy in force.", "gauge");
-    sample(out, "exeat_policy_generation", NULL, NULL, m->generation);
+    sample(out, "exeat_policy_generation", "", "", m->generation);
     head(out, "exeat_service_audit_waived", "Services that are open although nobody audited them.", "gauge");
     for (size_t i = 0; i < m->n_waived; i++)
         sample(out, "exeat_service_audit_waived", "service", m->waived[i], 1);
