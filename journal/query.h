@@ -5,17 +5,28 @@
 #include "journal/log.h"
 
 struct query {
-    const char *kind, *sandbox, *service, *host, *reason, *action, *id; /* NULL: any; id also as short id */
-    int64_t since_ns, until_ns; /* 0: open */
-    size_t last;                /* only the last n that match; 0: all */
+    const char *kind, *sandbox, *service, *host, *reason, *action; /* NULL: any */
+    const char *id;     /* of an exchange: whole, or its last digits (at least ID_SHORT_LEN) */
+    const char *tunnel; /* whole id of the CONNECT it came through */
+    int64_t since_ns, until_ns; /* wall clock; 0: open */
+    size_t last; /* only the last n that match; 0: all */
 };
 
-/* Each matching line, as written, to out with its newline. *matched counts them. */
-bool query_run(const char *directory, const struct query *q, struct buf *out, size_t *matched, struct fault *why);
+/* Why a question cannot be asked (FAULT_USAGE): a kind, reason, action or id that cannot be. */
+bool query_check(const struct query *q, struct fault *why);
 
 /*
- * What happened to an exchange, in sentences, and what the operator can do (text), or one object exeat.why/1 (json).
- * id: full or short; NULL: the last one (of sandbox, when not NULL). False with FAULT_MISSING when there is none.
+ * Each matching line, as written and without its newline (borrowed), in order. The newest segments are read first for
+ * `last`, so that it does not cost the whole journal. Lines that are no records are passed over: log_verify is for them.
+ * False when the journal cannot be read, or when match returned false (then why stays as it was). *matched counts.
+ */
+typedef bool query_match(void *arg, struct slice line);
+bool query_run(const char *directory, const struct query *q, query_match *match, void *arg, size_t *matched,
+               struct fault *why);
+
+/*
+ * What happened to an exchange, in sentences, and what the operator can do (text), or one object exeat.why/1 (json, one
+ * line). id: full or short; NULL: the last one decided (of sandbox, when not NULL). FAULT_MISSING when there is none.
  * A short id that fits several: the latest, and the others are named.
  */
 bool query_why(const char *directory, const char *id, const char *sandbox, bool json, struct buf *out,

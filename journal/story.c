@@ -1,0 +1,229 @@
+/* Words for records. Every text from a record goes through view_put: whoever chose it does not choose what a terminal does. */
+#include "journal/story.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "journal/view.h"
+
+void story_reason(enum reason r, struct slice *what, struct slice *advice)
+{
+    struct slice text = slice_of(reason_get(r)->text);
+    ptrdiff_t end = slice_search(text, SLICE(". "));
+
+    *what = end < 0 ? text : slice_cut(text, 0, (size_t)end + 1);
+    *advice = end < 0 ? slice_make("", 0) : slice_from(text, (size_t)end + 2);
+}
+
+/* The sentence in b, which is empty after. */
+static void add(json_t *story, struct buf *b)
+{
+    if (buf_len(b))
+        json_array_append_new(story, json_stringn(buf_slice(b).ptr, buf_len(b)));
+    buf_clear(b);
+}
+
+/* "before text" when the member is there. */
+static void put(struct buf *b, const char *before, const json_t *record, const char *name)
+{
+    const char *text = view_text(record, name);
+
+    if (!text || !*text)
+        return;
+    buf_text(b, before);
+    view_put(b, text);
+}
+
+static void tell_who(json_t *story, struct buf *b, const json_t *d)
+{
+    if (view_text(d, "sandbox")) {
+        put(b, "Sandbox ", d, "sandbox");
+        put(b, ", by leave token ", d, "token.jti");
+        put(b, " of ", d, "token.iss");
+    } else {
+        buf_text(b, "A client without a verified leave token");
+    }
+    put(b, ", from ", d, "client");
+    put(b, " on listener ", d, "listener");
+    buf_text(b, ", asked for ");
+    view_put_request(b, d);
+    put(b, ", inside the tunnel ", d, "tunnel");
+    buf_char(b, '.');
+    add(story, b);
+}
+
+/* The reason's own words, what was seen, and what can be done. */
+static void tell_reason(json_t *story, struct buf *b, const json_t *record, const char *before)
+{
+    const char *code = view_text(record, "reason"), *detail = view_text(record, "detail");
+    struct slice what = {"", 0}, advice = {"", 0};
+    enum reason r;
+
+    buf_text(b, before);
+    view_put(b, code ? code : "no reason");
+    put(b, " (severity ", record, "severity");
+    if (view_text(record, "severity"))
+        buf_char(b, ')');
+    if (code && reason_find(slice_of(code), &r))
+        story_reason(r, &what, &advice);
+    buf_text(b, what.len ? ": " : ".");
+    buf_append(b, what);
+    if (detail && *detail) {
+        buf_text(b, " In this case: ");
+        view_put(b, detail);
+        buf_char(b, '.');
+    }
+    add(story, b);
+    if (advice.len) {
+        buf_text(b, "What you can do: ");
+        buf_append(b, advice);
+        add(story, b);
+    }
+}
+
+static bool is_refusal(const json_t *decision)
+{
+    const char *action = view_text(decision, "action");
+
+    return action && strcmp(action, "deny") == 0;
+}
+
+static void tell_decision(json_t *story, struct buf *b, const json_t *d)
+{
+    if (is_refusal(d)) {
+        tell_reason(story, b, d, "The gateway refused it: ");
+        return;
+    }
+    buf_text(b, "The gateway allowed it");
+    put(b, ": service ", d, "service");
+    put(b, ", rule ", d, "rule");
+    if (view_flag(d, "observed"))
+        buf_text(b, "; the service is only observed, no rule matched");
+    buf_char(b, '.');
+    add(story, b);
+}
+
+static void tell_dial(json_t *story, struct buf *b, const json_t *dial, bool of_tunnel)
+{
+    const char *address = view_text(dial, "address"), *outcome = view_text(dial, "outcome");
+    const char *reason = view_text(dial, "reason");
+    int64_t us = view_number(dial, "duration_us", -1);
+    bool failed = (reason && strcmp(reason, "allowed") != 0 && strcmp(reason, "none") != 0) || !address;
+
+    if (!dial)
+        return;
+    if (failed) {
+        buf_printf(b, "The porter %s ", outcome && strcmp(outcome, "refused") == 0 ? "refused to dial" : "could not reach");
+        view_put_request(b, dial);
+        put(b, ", which resolves to ", dial, "addresses");
+        tell_reason(story, b, dial, ": ");
+        return;
+    }
+    buf_printf(b, "%s dialled ", of_tunnel ? "For its tunnel the porter" : "The porter");
+    view_put(b, address);
+    if (us >= 0) {
+        buf_text(b, ", connected in ");
+        view_put_duration(b, us);
+    }
+    buf_char(b, '.');
+    add(story, b);
+}
+
+static void tell_finding(json_t *story, struct buf *b, const json_t *f)
+{
+    if (!view_text(f, "canary.id")) {
+        tell_reason(story, b, f, "It was noticed: ");
+        return;
+    }
+    put(b, "The canary ", f, "canary.id");
+    put(b, ", planted for ", f, "canary.owner");
+    put(b, ", was seen in ", f, "canary.place");
+    put(b, ", encoded as ", f, "canary.encoding");
+    if (view_number(f, "canary.offset", -1) >= 0)
+        buf_printf(b, ", at offset %" PRId64, view_number(f, "canary.offset", 0));
+    buf_char(b, '.');
+    add(story, b);
+}
+
+static bool has_reason(const json_t *record, const char *code)
+{
+    const char *own = view_text(record, "reason");
+
+    return own && strcmp(own, code) == 0;
+}
+
+/* The result gives a reason that neither the decision nor the dial has given already. */
+static bool is_news(const struct story *s)
+{
+    const char *code = view_text(s->result, "reason");
+
+    return code && strcmp(code, "allowed") != 0 && strcmp(code, "none") != 0 && !has_reason(s->decision, code) &&
+           !has_reason(s->dial, code);
+}
+
+static void tell_result(json_t *story, struct buf *b, const struct story *s)
+{
+    const json_t *r = s->result;
+    int64_t status = view_number(r, "http.status", 0), us = view_number(r, "duration_us", -1);
+
+    if (!r && !is_refusal(s->decision))
+        buf_text(b, "There is no record of its end: it is still under way, or the worker died.");
+    add(story, b);
+    if (!r)
+        return;
+    if (is_news(s))
+        tell_reason(story, b, r, "It did not go well: ");
+    if (status)
+        buf_printf(b, "The client got status %" PRId64 "; ", status);
+    else
+        buf_text(b, "The client got no status; ");
+    buf_printf(b, "%" PRId64 " bytes of body went to the service and %" PRId64 " came back",
+               view_number(r, "http.request_bytes", 0), view_number(r, "http.response_bytes", 0));
+    if (us >= 0) {
+        buf_text(b, ", in ");
+        view_put_duration(b, us);
+    }
+    if (view_flag(r, "reused"))
+        buf_text(b, ", over a pooled connection");
+    put(b, "; outcome: ", r, "outcome");
+    buf_char(b, '.');
+    add(story, b);
+}
+
+static void tell_tunnel(json_t *story, struct buf *b, const struct story *s)
+{
+    if (s->inner)
+        buf_printf(b, "%zu request%s came through this tunnel, %zu of them refused.", s->inner, s->inner == 1 ? "" : "s",
+                   s->inner_refused);
+    add(story, b);
+    if (s->connection)
+        tell_reason(story, b, s->connection, "About the connection: ");
+}
+
+json_t *story_tell(const struct story *s)
+{
+    json_t *story = json_array();
+    struct buf b = {0};
+
+    if (s->decision) {
+        tell_who(story, &b, s->decision);
+        tell_decision(story, &b, s->decision);
+    } else {
+        buf_text(&b, "The journal holds no decision about it, only what follows.");
+        add(story, &b);
+    }
+    for (size_t i = 0; i < json_array_size(s->findings); i++)
+        tell_finding(story, &b, json_array_get(s->findings, i));
+    tell_dial(story, &b, s->dial ? s->dial : s->tunnel_dial, !s->dial);
+    if (s->certificate) {
+        put(&b, "A certificate was made for ", s->certificate, "http.host");
+        put(&b, ", serial ", s->certificate, "certificate.serial");
+        buf_char(&b, '.');
+        add(story, &b);
+    }
+    tell_result(story, &b, s);
+    tell_tunnel(story, &b, s);
+    buf_free(&b);
+    return story;
+}

@@ -1,0 +1,24 @@
+/* The records of one exchange as sentences. */
+#ifndef JOURNAL_STORY_H
+#define JOURNAL_STORY_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/reason.h"
+
+/* All borrowed; NULL or 0 when there is none. */
+struct story {
+    const json_t *decision, *dial, *certificate, *result, *connection;
+    const json_t *findings;        /* array */
+    const json_t *tunnel_dial;     /* of the CONNECT it came through */
+    size_t inner, inner_refused;   /* requests that came through this CONNECT */
+};
+
+/* The sentences, in order: an array of texts (give). */
+json_t *story_tell(const struct story *s);
+
+/* What a reason says (its first sentence) and what the operator can do about it (the rest, or ""). Borrowed. */
+void story_reason(enum reason r, struct slice *what, struct slice *advice);
+
+#endif
