@@ -26,7 +26,7 @@ bool query_run(const char *directory, const struct query *q, query_match *match,
 
 /*
  * What happened to an exchange, in sentences, and what the operator can do (text), or one object exeat.why/1 (json, one
- * line). id: full or short; NULL: the last one decided (of sandbox, when not NULL). FAULT_MISSING when there is none.
+ * line). id: full or short; NULL: the last one decided (of sandbox, when not NULL). FAULT_REFUSED when there is none (a negative answer).
  * A short id that fits several: the latest, and the others are named.
  */
 bool query_why(const char *directory, const char *id, const char *sandbox, bool json, struct buf *out,

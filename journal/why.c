@@ -96,14 +96,14 @@ static json_t *find(const char *directory, const char *given, const char *sandbo
 
         records = ask(directory, &q, why);
     } else {
-        fault_set(why, FAULT_MISSING, "the journal holds no exchange%s%.60s yet", sandbox ? " of sandbox " : "",
+        fault_set(why, FAULT_REFUSED, "the journal holds no exchange%s%.60s yet", sandbox ? " of sandbox " : "",
                   sandbox ? sandbox : "");
     }
     newest = last_of(records, NULL, RECORD_DECISION);
     if (!newest)
         newest = json_array_get(records, json_array_size(records) ? json_array_size(records) - 1 : 0);
     if (records && !(*id = view_text(newest, "id"))) {
-        fault_set(why, FAULT_MISSING, "the journal holds no exchange %.40s%s%.60s", given, sandbox ? " of sandbox " : "",
+        fault_set(why, FAULT_REFUSED, "the journal holds no exchange %.40s%s%.60s", given, sandbox ? " of sandbox " : "",
                   sandbox ? sandbox : "");
         json_decref(records);
         records = NULL;
