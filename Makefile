@@ -31,7 +31,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT))
 E2E := $(wildcard tests/e2e)
 
-.PHONY: all help deps test-deps man force unit e2e clang lint check sanitize install clean
+.PHONY: all help deps test-deps man docs force unit e2e clang lint check sanitize install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything
@@ -80,6 +80,9 @@ $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 
 man: $(B)/exeat ## write the manual pages into build/man
 	@$(B)/exeat man $(B)/man
+
+docs: $(B)/exeat ## write docs/configuration.md from the tables of keys
+	@$(B)/exeat config help >$(B)/configuration.md && mv $(B)/configuration.md docs/configuration.md
 
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)

@@ -79,7 +79,7 @@ static void test_file(void **state)
     size_t n;
     const struct conf_section *const *sections = gateway_sections(&n);
     struct conf *c;
-    struct policy *p;
+    struct policy *p = NULL;
 
     (void)state;
     setup_write(&s, &out);
