@@ -196,7 +196,8 @@ static void refuse_host(struct client *c, uint32_t id, const char *host)
 {
     if (++c->n_refusals > REFUSALS_MAX)
         violation("questions for hosts that are not listed");
-    say_warning("worker %d asked for a certificate for %s, which no service lists", c->index, host);
+    if (c->n_refusals == 1) /* the journal has the others */
+        say_warning("worker %d asked for a certificate for %s, which no service lists", c->index, host);
     record_refusal(c, host);
     answer_no(c, id, "no service lists this host on a TLS port");
 }

@@ -1,0 +1,451 @@
+/* The keeper as the role it is, on a real loop; the workers that ask it and the scribe are played here. */
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <sys/wait.h>
+
+#include "base/pack.h"
+#include "base/say.h"
+#include "certs/leaf.h"
+#include "journal/record.h"
+#include "proxy/role.h"
+#include "tests/unit/ca_fixture.h"
+
+enum { VIOLATION = 42 };
+
+/* The frame of the roles, as far as the keeper knows it. */
+const char *role_name(enum role r)
+{
+    return r == ROLE_WORKER ? "worker" : "another";
+}
+
+void role_violation(struct role_context *c, enum role peer, const char *what)
+{
+    (void)c, (void)peer, (void)what;
+    _exit(VIOLATION);
+}
+
+#define LABEL_41 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+static const char configuration[] =
+    "services:\n"
+    "  registry: {hosts: [registry.test], ports: [443, 8443], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n"
+    "  files: {hosts: [\"*.files.test\"], ports: [443], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n"
+    "  plain: {hosts: [plain.test], plain-ports: [80], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n";
+
+/* What the scribe does with what it gets. */
+enum scribe { ACKNOWLEDGES, REFUSES, IS_SILENT, IS_GONE };
+
+struct bench {
+    struct fixture *f;
+    struct role_context context;
+    struct channel *worker, *scribe;
+    struct leaves *leaves; /* the worker's */
+    enum scribe how;
+    uint64_t last; /* record the scribe has seen */
+    struct buf records;
+    char story[512]; /* what the worker was answered: "+1 " or "-2 " */
+    struct buf chain;
+};
+
+static void answer(struct bench *b)
+{
+    struct buf out = {0};
+
+    pack_u64(&out, b->last);
+    if (b->how == REFUSES)
+        pack_bytes(&out, SLICE("full"));
+    channel_send(b->scribe, b->how == REFUSES ? MSG_REFUSED : MSG_RECORDED, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
+static void on_scribe(void *arg, uint16_t type, struct slice payload, int fd)
+{
+    struct bench *b = arg;
+    struct unpack u = unpack_start(payload);
+    uint64_t first = unpack_u64(&u);
+    uint32_t n = unpack_u32(&u);
+    struct slice batch = u.left;
+    enum record_kind kind;
+    bool bad = false;
+
+    assert_int_equal(type, MSG_RECORDS);
+    assert_int_equal(fd, -1);
+    b->last = first + n - 1;
+    while (record_next(&batch, &kind, &b->records, &bad)) {
+        assert_int_equal(kind, RECORD_CERTIFICATE);
+        buf_char(&b->records, '\n');
+    }
+    assert_false(bad);
+    if (b->how == ACKNOWLEDGES || b->how == REFUSES)
+        answer(b);
+}
+
+static void on_worker(void *arg, uint16_t type, struct slice payload, int fd)
+{
+    struct bench *b = arg;
+    struct unpack u = unpack_start(payload);
+    uint32_t id = unpack_u32(&u);
+    size_t used = strlen(b->story);
+
+    assert_int_equal(fd, -1);
+    if (type == MSG_CERTIFIED) {
+        unpack_u64(&u);
+        buf_clear(&b->chain);
+        buf_append(&b->chain, unpack_bytes(&u));
+    } else {
+        assert_int_equal(type, MSG_NOT_CERTIFIED);
+        assert_true(unpack_bytes(&u).len > 0);
+    }
+    assert_true(unpack_done(&u));
+    snprintf(b->story + used, sizeof b->story - used, "%c%u ", type == MSG_CERTIFIED ? '+' : '-', id);
+}
+
+static void on_gone(void *arg)
+{
+    (void)arg;
+}
+
+static const struct channel_handler scribe_handler = {on_scribe, on_gone}, worker_handler = {on_worker, on_gone};
+
+static struct channel *join(struct bench *b, enum role role, const struct channel_handler *handler)
+{
+    int fds[2];
+
+    assert_true(channel_pair(fds, NULL));
+    keeper_ops.on_peer(&b->context, role, 0, fds[0]);
+    return channel_new(b->context.loop, fds[1], handler, b);
+}
+
+static void stop_loop(void *arg)
+{
+    loop_stop(arg);
+}
+
+static void turn(struct bench *b)
+{
+    struct timer *t = timer_new(b->context.loop, stop_loop, b->context.loop);
+
+    timer_set(t, 20);
+    loop_run(b->context.loop);
+    timer_free(t);
+}
+
+static void send_key(struct bench *b, struct slice der)
+{
+    struct buf out = {0};
+
+    pack_bytes(&out, der);
+    channel_send(b->worker, MSG_LEAF_KEY, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
+static void ask(struct bench *b, uint32_t id, const char *host)
+{
+    struct buf out = {0};
+
+    pack_u32(&out, id);
+    pack_bytes(&out, slice_of(host));
+    channel_send(b->worker, MSG_CERTIFY, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
+static void start(struct bench *b, struct fixture *f, enum scribe how)
+{
+    static const struct conf_section *const sections[] = {&services_section};
+    struct fault why = {0};
+
+    *b = (struct bench){.f = f, .how = how};
+    b->context.role = ROLE_KEEPER;
+    b->context.generation = 7;
+    b->context.loop = loop_new();
+    b->context.files = bundle_new();
+    assert_true(ca_add_files(f->directory, b->context.files, NULL));
+    b->context.conf = conf_parse(slice_of(configuration), "proxy.conf", "/", sections, 1, &why);
+    if (!b->context.conf || !(b->context.policy = policy_compile(b->context.conf, &why)))
+        fail_msg("%s", why.text);
+    if (how != IS_GONE) {
+        b->scribe = join(b, ROLE_SCRIBE, &scribe_handler);
+        b->last = 0;
+        b->how = ACKNOWLEDGES;
+        answer(b);
+        b->how = how;
+    }
+    b->worker = join(b, ROLE_WORKER, &worker_handler);
+    b->leaves = leaves_new(8, NULL);
+    assert_true(keeper_ops.start(&b->context, NULL));
+    turn(b);
+}
+
+/* Each test in a process of its own: the role is one per process. */
+static int status_of(void **state, void (*test)(struct bench *b), enum scribe how)
+{
+    pid_t child;
+    int status;
+
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        static struct bench b;
+
+        setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failure ends this process alone */
+        say_level(SAY_ERROR);
+        start(&b, *state, how);
+        test(&b);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void must_record(struct bench *b, const char *what)
+{
+    if (slice_search(buf_slice(&b->records), slice_of(what)) < 0)
+        fail_msg("no %s in %.*s", what, SLICE_ARG(buf_slice(&b->records)));
+}
+
+static void certify(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 5, "registry.test");
+    turn(b);
+    assert_string_equal(b->story, "+5 ");
+    assert_non_null(leaves_add(b->leaves, "registry.test", buf_slice(&b->chain), INT64_MAX, NULL));
+    must_record(b, "\"action\":\"allow\"");
+    must_record(b, "\"service\":\"registry\"");
+    must_record(b, "\"generation\":7");
+    must_record(b, "\"detail\":\"worker 0\"");
+    must_record(b, "\"host\":\"registry.test\"");
+    must_record(b, "\"serial\":\"");
+    must_record(b, "\"not_after\":");
+}
+
+static void test_certifies(void **state)
+{
+    assert_int_equal(status_of(state, certify, ACKNOWLEDGES), 0);
+}
+
+static void wait_for_record(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 1, "registry.test");
+    ask(b, 2, "registry.test");
+    turn(b);
+    must_record(b, "registry.test");
+    assert_string_equal(b->story, "");
+    answer(b);
+    turn(b);
+    assert_string_equal(b->story, "+1 +2 ");
+    assert_int_equal(b->last, 1); /* one certificate for both */
+}
+
+static void test_no_answer_before_the_record(void **state)
+{
+    assert_int_equal(status_of(state, wait_for_record, IS_SILENT), 0);
+}
+
+static void ask_without_record(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 1, "registry.test");
+    turn(b);
+    assert_string_equal(b->story, "-1 ");
+}
+
+static void test_no_record_no_certificate(void **state)
+{
+    assert_int_equal(status_of(state, ask_without_record, REFUSES), 0);
+    assert_int_equal(status_of(state, ask_without_record, IS_GONE), 0);
+}
+
+static const struct {
+    const char *name, *host;
+    bool certified;
+} hosts_asked[] = {
+    {"a listed name", "registry.test", true},
+    {"a name under a listed suffix", "a.files.test", true},
+    {"a name under a listed name, which the intermediate would permit", "a.registry.test", false},
+    {"the suffix itself, which the intermediate would permit", "files.test", false},
+    {"a label under a suffix that policy finds too long", LABEL_41 ".files.test", false},
+    {"another name", "other.test", false},
+    {"a name that is listed for plain HTTP alone", "plain.test", false},
+};
+
+static void ask_hosts(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    for (size_t i = 0; i < sizeof hosts_asked / sizeof *hosts_asked; i++) {
+        b->story[0] = '\0';
+        buf_clear(&b->records);
+        ask(b, 9, hosts_asked[i].host);
+        turn(b);
+        if (strcmp(b->story, hosts_asked[i].certified ? "+9 " : "-9 ") != 0)
+            fail_msg("%s: %s", hosts_asked[i].name, b->story);
+        must_record(b, hosts_asked[i].host);
+        must_record(b, hosts_asked[i].certified ? "\"action\":\"allow\"" : "\"reason\":\"host_not_listed\"");
+    }
+}
+
+static void test_exactly_the_listed_hosts(void **state)
+{
+    assert_int_equal(status_of(state, ask_hosts, ACKNOWLEDGES), 0);
+}
+
+static void leave(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 1, "registry.test");
+    turn(b);
+    channel_free(b->worker);
+    turn(b);
+    answer(b);
+    turn(b);
+    b->worker = join(b, ROLE_WORKER, &worker_handler);
+    b->how = ACKNOWLEDGES;
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 2, "registry.test");
+    turn(b);
+    assert_string_equal(b->story, "+2 ");
+}
+
+static void test_a_worker_leaves_and_comes_back(void **state)
+{
+    assert_int_equal(status_of(state, leave, IS_SILENT), 0);
+}
+
+/* ---- what is not in the table ---- */
+
+static void ask_before_key(struct bench *b)
+{
+    ask(b, 1, "registry.test");
+    turn(b);
+}
+
+static void send_two_keys(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    turn(b);
+    send_key(b, leaves_public_key(b->leaves));
+    turn(b);
+}
+
+static void send_garbage_key(struct bench *b)
+{
+    send_key(b, SLICE("garbage"));
+    turn(b);
+}
+
+static void send_longer_key(struct bench *b)
+{
+    struct buf der = {0};
+
+    buf_append(&der, leaves_public_key(b->leaves));
+    buf_char(&der, 0);
+    send_key(b, buf_slice(&der));
+    turn(b);
+}
+
+static void send_weak_key(struct bench *b)
+{
+    EVP_PKEY *key = EVP_RSA_gen(1024);
+    unsigned char *der = NULL;
+    int len = i2d_PUBKEY(key, &der);
+
+    send_key(b, slice_make(der, (size_t)len));
+    turn(b);
+}
+
+static void ask_not_canonical(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 1, "Registry.test");
+    turn(b);
+}
+
+static void ask_address(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 1, "127.0.0.1");
+    turn(b);
+}
+
+static void ask_cut(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    channel_send(b->worker, MSG_CERTIFY, SLICE("\1\0\0\0\377"), -1);
+    turn(b);
+}
+
+static void ask_another_role(struct bench *b)
+{
+    channel_send(b->worker, MSG_DIAL, SLICE(""), -1);
+    turn(b);
+}
+
+static void ask_with_descriptor(struct bench *b)
+{
+    channel_send(b->worker, MSG_LEAF_KEY, leaves_public_key(b->leaves), 0);
+    turn(b);
+}
+
+static void ask_unlisted_often(struct bench *b)
+{
+    char host[32];
+
+    send_key(b, leaves_public_key(b->leaves));
+    for (uint32_t i = 0; i < 65; i++) {
+        snprintf(host, sizeof host, "host-%u.test", i);
+        ask(b, i, host);
+    }
+    turn(b);
+}
+
+static const struct {
+    const char *name;
+    void (*test)(struct bench *b);
+} violations[] = {
+    {"a question before the key", ask_before_key},
+    {"a second key", send_two_keys},
+    {"a key that is none", send_garbage_key},
+    {"a key with a byte behind it", send_longer_key},
+    {"an RSA key of 1024 bits", send_weak_key},
+    {"a host that is not canonical", ask_not_canonical},
+    {"an address", ask_address},
+    {"a question cut short", ask_cut},
+    {"a question for the porter", ask_another_role},
+    {"a descriptor with a key", ask_with_descriptor},
+    {"65 questions for hosts that are not listed", ask_unlisted_often},
+};
+
+static void test_violations(void **state)
+{
+    for (size_t i = 0; i < sizeof violations / sizeof *violations; i++)
+        if (status_of(state, violations[i].test, ACKNOWLEDGES) != VIOLATION)
+            fail_msg("%s", violations[i].name);
+}
+
+static void test_start_without_files(void **state)
+{
+    struct role_context c = {.role = ROLE_KEEPER, .loop = loop_new(), .files = bundle_new()};
+    struct fault why = {0};
+
+    (void)state;
+    assert_false(keeper_ops.start(&c, &why));
+    assert_int_equal(why.kind, FAULT_MISSING);
+    bundle_free(c.files);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW(test_certifies),
+        ROW(test_no_answer_before_the_record),
+        ROW(test_no_record_no_certificate),
+        ROW(test_exactly_the_listed_hosts),
+        ROW(test_a_worker_leaves_and_comes_back),
+        ROW(test_violations),
+        cmocka_unit_test(test_start_without_files),
+    };
+
+    return cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
+}
