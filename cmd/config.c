@@ -112,9 +112,9 @@ static const struct command print = {
 static const struct command schema = {
     .name = "schema",
     .summary = "a JSON Schema of proxy.conf, for editors",
-    .examples = "  exeat config schema >~/.config/exeat.schema.json\n"
+    .examples = "  exeat config schema >exeat.schema.json\n"
                 "  # then, as the first line of proxy.conf:\n"
-                "  # yaml-language-server: $schema=/home/me/.config/exeat.schema.json\n",
+                "  # yaml-language-server: $schema=exeat.schema.json\n",
     .run = run_schema,
 };
 

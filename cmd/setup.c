@@ -62,7 +62,7 @@ bool setup_service_parse(const char *text, struct setup_service *out, struct fau
     return true;
 }
 
-/* The machine's own name servers, so that the first look-up works; systemd's stub when there are none. */
+/* The machine's own name servers, so that the first look-up works; the usual local one when there are none. */
 static void servers(struct buf *out)
 {
     struct buf text = {0};
