@@ -57,6 +57,12 @@ struct verifier *verifier_new(const struct issuers *issuers, const char *audienc
     return v;
 }
 
+void verifier_limit_failures(struct verifier *v, unsigned a_minute)
+{
+    strikes_free(v->strikes);
+    v->strikes = strikes_new(a_minute, FAILURES_WINDOW_S, FAILURES_SOURCES);
+}
+
 static void unlink_memory(struct verifier *v, struct memory *m)
 {
     *(m->newer ? &m->newer->older : &v->newest) = m->older;

@@ -36,6 +36,8 @@ struct verifier *verifier_new(const struct issuers *issuers, const char *audienc
 void verifier_free(struct verifier *v);
 /* Other issuers from now on (kept): what is remembered of other generations is verified anew. */
 void verifier_use_issuers(struct verifier *v, const struct issuers *issuers);
+/* How many tokens that do not verify a source may show in a minute; 20 until this is called. */
+void verifier_limit_failures(struct verifier *v, unsigned a_minute);
 /* Pins that all workers share (kept); without, the verifier has its own. */
 void verifier_use_pins(struct verifier *v, struct pins *pins);
 
@@ -43,7 +45,7 @@ void verifier_use_pins(struct verifier *v, struct pins *pins);
  * The identity a token text proves, or NULL and why->reason = one of token_*.
  * The caller gives the reference back with identity_unref(). Every call checks
  * time, revocation and binding again, also on a cache hit. Tokens that do not verify are counted per source: over
- * 20 a minute the answer is token_failures without looking at any token that is not remembered as verified.
+ * the limit the answer is token_failures without looking at any token that is not remembered as verified.
  * A token without cnf that comes with a source address is pinned to it (design 7), unless its issuer says
  * pin-source: false.
  */

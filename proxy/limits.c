@@ -24,6 +24,8 @@ static const struct conf_key keys[] = {
      0},
     {"upstream-idle-time", CONF_TIME, "55s", NULL, "how long an idle connection to a destination is kept", 0},
     {"token-cache", CONF_COUNT, "10000", NULL, "verified tokens remembered, for each worker", 0},
+    {"token-failures", CONF_COUNT, "20", NULL,
+     "tokens that do not verify, a minute and source address, before the source's tokens are not looked at", 0},
     {"leaf-cache", CONF_COUNT, "1000", NULL, "host certificates remembered, for each worker", 0},
 };
 
@@ -56,6 +58,7 @@ static const struct bound {
     {"upstream-idle-total", 0, 100000},
     {"upstream-idle-time", 0, 3600000},
     {"token-cache", 1, 10000000},
+    {"token-failures", 1, 1000000},
     {"leaf-cache", 1, 1000000},
 };
 
@@ -103,6 +106,7 @@ struct limits limits_read(const struct conf *c)
         .upstream_idle_total = size(l, "upstream-idle-total"),
         .upstream_idle_ms = conf_number(l, "upstream-idle-time"),
         .token_cache = size(l, "token-cache"),
+        .token_failures = (unsigned)conf_number(l, "token-failures"),
         .leaf_cache = size(l, "leaf-cache"),
     };
 }

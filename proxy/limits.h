@@ -18,6 +18,7 @@ struct limits {
     size_t upstream_idle, upstream_idle_total;
     int64_t upstream_idle_ms;
     size_t token_cache, leaf_cache;
+    unsigned token_failures; /* a minute, for each source */
 };
 
 struct limits limits_read(const struct conf *c);

@@ -186,6 +186,7 @@ static bool read_authority(struct worker *w, struct fault *why)
     if (!w->revocations || !(w->issuers = issuers_compile(w->role->conf, w->role->files, why)))
         return false;
     w->verifier = verifier_new(w->issuers, w->gateway, w->revocations, w->limits.token_cache);
+    verifier_limit_failures(w->verifier, w->limits.token_failures);
     w->revocations_seen = revocations_version(w->revocations);
     return w->verifier != NULL;
 }

@@ -650,6 +650,18 @@ static void too_many_failures_close_a_source_for_a_minute_but_not_for_verified_t
     buf_free(&fresh);
 }
 
+static void how_many_failures_a_source_may_have_is_configured(void **state)
+{
+    struct verifier *v = make_verifier();
+
+    (void)state;
+    verifier_limit_failures(v, 2);
+    assert_int_equal(judge(v, SLICE("a.b.c"), "in", "10.0.0.2", NOW), REASON_TOKEN_MALFORMED);
+    assert_int_equal(judge(v, SLICE("a.b.c"), "in", "10.0.0.2", NOW), REASON_TOKEN_MALFORMED);
+    assert_int_equal(judge(v, SLICE("a.b.c"), "in", "10.0.0.2", NOW), REASON_TOKEN_FAILURES);
+    verifier_free(v);
+}
+
 static void a_genuine_token_that_no_longer_holds_is_no_failure(void **state)
 {
     struct verifier *v = make_verifier();
@@ -780,6 +792,7 @@ int main(void)
         cmocka_unit_test(an_unbound_token_belongs_to_its_first_source_on_every_worker),
         cmocka_unit_test(an_issuer_may_do_without_pins_and_a_bound_token_needs_none),
         cmocka_unit_test(too_many_failures_close_a_source_for_a_minute_but_not_for_verified_tokens),
+        cmocka_unit_test(how_many_failures_a_source_may_have_is_configured),
         cmocka_unit_test(a_genuine_token_that_no_longer_holds_is_no_failure),
         cmocka_unit_test(sources_beyond_the_bound_are_forgotten_oldest_first),
         cmocka_unit_test(what_is_remembered_is_bounded_and_used_least_goes_first),
