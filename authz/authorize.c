@@ -182,6 +182,8 @@ static bool check_deny(struct inquiry *q)
     const struct service *s = q->d.service;
     const struct rule *rule = s->deny.count ? find_deny(s, q->r) : NULL;
 
+    if (s->deny.count == 0)
+        return pass(q, "there are none");
     if (!rule)
         return pass(q, "none of %zu matches", s->deny.count);
     set_rule(q, rule);
