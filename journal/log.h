@@ -52,6 +52,7 @@ uint64_t log_seq(const struct log_writer *w); /* of the last record on disk */
 struct log_line {
     const char *file;
     uint64_t number; /* in the file, from 1 */
+    uint64_t offset; /* of its first byte in the file */
     struct slice text; /* without its newline; borrowed */
     bool torn;         /* the file ends in it, without a newline */
 };

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,9 +21,8 @@ struct search {
     const struct query *q;
     struct buf needles[N_NEEDLES]; /* bytes that a matching line surely holds: most lines need no parser */
     size_t n_needles;
-    query_match *match; /* NULL: only count */
+    query_match *match;
     void *arg;
-    size_t skip; /* matches to pass over */
     size_t matched;
 };
 
@@ -167,11 +167,7 @@ static bool visit(void *arg, const struct log_line *line)
     if (line->torn || !matches(s, line->text))
         return true;
     s->matched++;
-    if (s->skip) {
-        s->skip--;
-        return true;
-    }
-    return !s->match || s->match(s->arg, line->text);
+    return s->match(s->arg, line->text);
 }
 
 /* ---- all segments ---- */
@@ -204,43 +200,141 @@ static size_t skip_old(int fd, const struct segments *all, int64_t since_ns)
     return 0;
 }
 
-/* The segment to begin with so that the last q->last matches are met, and how many to pass over in it. */
-static bool find_start(struct search *s, int fd, const struct segments *all, size_t *start, struct fault *why)
+static bool run_all(struct search *s, int fd, const struct segments *all, struct fault *why)
 {
-    struct search count = *s;
-    size_t oldest = skip_old(fd, all, s->q->since_ns);
     bool stopped;
 
-    *start = oldest;
-    if (!s->q->last)
-        return true;
-    count.match = NULL;
-    for (size_t i = all->count; i-- > oldest && count.matched < s->q->last;) {
-        if (!segment_read(fd, all->list[i].name, visit, &count, &stopped, why))
+    for (size_t i = skip_old(fd, all, s->q->since_ns); i < all->count; i++)
+        if (!segment_read(fd, all->list[i].name, visit, s, &stopped, why))
             return false;
-        *start = i;
-    }
-    s->skip = count.matched > s->q->last ? count.matched - s->q->last : 0;
     return true;
+}
+
+/* ---- the last ones ---- */
+
+/* Where a line stands. */
+struct spot {
+    size_t segment, len;
+    uint64_t offset;
+};
+
+struct spots {
+    const struct search *search;
+    size_t segment;
+    struct spot *list;
+    size_t count, cap;
+};
+
+static void spots_add(struct spots *s, struct spot spot)
+{
+    if (s->count == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 64;
+        s->list = realloc(s->list, s->cap * sizeof *s->list);
+        if (!s->list)
+            abort();
+    }
+    s->list[s->count++] = spot;
+}
+
+static bool note_candidate(void *arg, const struct log_line *line)
+{
+    struct spots *s = arg;
+
+    if (!line->torn && may_match(s->search, line->text))
+        spots_add(s, (struct spot){s->segment, line->text.len, line->offset});
+    return true;
+}
+
+static bool read_spot(int fd, const struct spot *spot, struct buf *line)
+{
+    ssize_t got;
+
+    buf_clear(line);
+    got = pread(fd, buf_reserve(line, spot->len), spot->len, (off_t)spot->offset);
+    if (got != (ssize_t)spot->len)
+        return false;
+    buf_commit(line, spot->len);
+    return true;
+}
+
+/* Parses candidates of one segment from its end until enough are found. */
+static bool look_back(struct search *s, int fd, const char *name, const struct spots *candidates, struct spots *found,
+                      struct fault *why)
+{
+    int segment = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct buf line = {0};
+    bool ok = segment >= 0;
+
+    for (size_t i = candidates->count; ok && i-- > 0 && found->count < s->q->last;) {
+        ok = read_spot(segment, &candidates->list[i], &line);
+        if (ok && matches(s, buf_slice(&line)))
+            spots_add(found, candidates->list[i]);
+    }
+    if (!ok)
+        fault_set(why, FAULT_IO, "%s: %s", name, strerror(errno));
+    if (segment >= 0)
+        close(segment);
+    buf_free(&line);
+    return ok;
+}
+
+/* found is from the newest to the oldest; they are given the other way round. */
+static bool give_found(struct search *s, int fd, const struct segments *all, const struct spots *found, struct fault *why)
+{
+    struct buf line = {0};
+    size_t open_segment = all->count;
+    int segment = -1;
+    bool ok = true;
+
+    for (size_t i = found->count; ok && i-- > 0;) {
+        const struct spot *spot = &found->list[i];
+
+        if (spot->segment != open_segment) {
+            if (segment >= 0)
+                close(segment);
+            segment = openat(fd, all->list[spot->segment].name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+            open_segment = spot->segment;
+        }
+        if (segment < 0 || !read_spot(segment, spot, &line)) {
+            ok = fault_set(why, FAULT_IO, "%s: %s", all->list[spot->segment].name, strerror(errno));
+            break;
+        }
+        s->matched++;
+        ok = s->match(s->arg, buf_slice(&line));
+    }
+    if (segment >= 0)
+        close(segment);
+    buf_free(&line);
+    return ok;
+}
+
+/* From the newest segment back: what does not come near the end is never parsed, mostly not even read. */
+static bool run_last(struct search *s, int fd, const struct segments *all, struct fault *why)
+{
+    struct spots candidates = {.search = s}, found = {0};
+    size_t oldest = skip_old(fd, all, s->q->since_ns);
+    bool ok = true, stopped;
+
+    for (size_t i = all->count; ok && i-- > oldest && found.count < s->q->last;) {
+        candidates.count = 0;
+        candidates.segment = i;
+        ok = segment_read(fd, all->list[i].name, note_candidate, &candidates, &stopped, why) &&
+             look_back(s, fd, all->list[i].name, &candidates, &found, why);
+    }
+    ok = ok && give_found(s, fd, all, &found, why);
+    free(candidates.list);
+    free(found.list);
+    return ok;
 }
 
 static bool run(struct search *s, int fd, struct fault *why)
 {
     struct segments all;
-    bool ok = false, stopped;
-    size_t start, passed;
+    bool ok;
 
     if (!segments_list(fd, &all, why))
         return false;
-    if (!find_start(s, fd, &all, &start, why))
-        goto out;
-    passed = s->skip;
-    for (size_t i = start; i < all.count; i++)
-        if (!segment_read(fd, all.list[i].name, visit, s, &stopped, why))
-            goto out;
-    s->matched -= passed;
-    ok = true;
-out:
+    ok = s->q->last ? run_last(s, fd, &all, why) : run_all(s, fd, &all, why);
     segments_free(&all);
     return ok;
 }

@@ -79,7 +79,7 @@ void segments_free(struct segments *s)
     *s = (struct segments){0};
 }
 
-/* Every whole line in b to visit; b keeps the rest. */
+/* Every whole line in b to visit; b keeps the rest, and line->offset is where that begins. */
 static bool take_lines(struct buf *b, struct log_line *line, log_visit *visit, void *arg)
 {
     for (;;) {
@@ -92,6 +92,7 @@ static bool take_lines(struct buf *b, struct log_line *line, log_visit *visit, v
         line->text = slice_cut(all, 0, (size_t)end);
         if (!visit(arg, line))
             return false;
+        line->offset += (size_t)end + 1;
         buf_consume(b, (size_t)end + 1);
     }
 }
