@@ -411,7 +411,7 @@ bool stream_write(struct stream *s, struct slice bytes)
         return false;
     }
     buf_append(&s->out, bytes);
-    if (buf_len(&s->out) > STREAM_HIGH)
+    if (buf_len(&s->out) >= STREAM_HIGH)
         s->was_high = true;
     update_interest(s);
     return true;
@@ -422,9 +422,9 @@ void stream_flush(struct stream *s)
     if (s->dead || !s->up || (buf_len(&s->out) == 0 && !s->ending))
         return;
     write_out(s);
-    if (s->broken && !s->ended)
-        again(s);
-    if (buf_len(&s->out) > STREAM_HIGH)
+    if ((s->broken && !s->ended) || (s->was_high && buf_len(&s->out) < STREAM_LOW))
+        again(s); /* no event of the socket will come of itself */
+    if (buf_len(&s->out) >= STREAM_HIGH)
         s->was_high = true;
     update_interest(s);
 }

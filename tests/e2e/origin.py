@@ -110,9 +110,11 @@ class Origin:
         answer = self.script(entry)
         if answer is None:
             return False
-        for piece in answer if isinstance(answer, (list, tuple)) or hasattr(answer, "__next__") else [answer]:
+        closes = False
+        for piece in [answer] if isinstance(answer, bytes) else answer:
+            closes = closes or b"connection: close" in piece[:1000].lower()
             connection.sendall(piece)
-        return b"connection: close" not in head.lower()
+        return not closes
 
 
 class Reader:
