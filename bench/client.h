@@ -1,0 +1,34 @@
+/*
+ * Closed-loop HTTP clients on one epoll: each has one request under way, and starts the next when the answer is
+ * whole. Through a proxy (CONNECT with a leave token, TLS inside) or straight to a TLS server.
+ */
+#ifndef BENCH_CLIENT_H
+#define BENCH_CLIENT_H
+
+#include "bench/histogram.h"
+#include "bench/wire.h"
+
+struct plan {
+    const char *address; /* where to connect: the proxy or the server */
+    const char *name;    /* the name in the certificate, SNI and Host */
+    const char *tunnel;  /* "origin.bench:8443" for CONNECT; NULL: no proxy */
+    const char *token;   /* for Proxy-Authorization; NULL: none */
+    const char *method, *path;
+    uint64_t upload; /* bytes of body */
+    SSL_CTX *tls;
+    unsigned connections;
+    uint64_t requests; /* all clients together */
+    bool is_new;       /* a connection for each request */
+    bool is_hold;      /* each client makes one request and keeps its connection */
+};
+
+struct tally {
+    uint64_t requests, failures, bytes_in;
+    double seconds;
+    struct histogram latency; /* from the first byte written (is_new: from connect) to the last one read */
+};
+
+/* Run the plan to its end. With is_hold the connections stay open after it. The first failure is told on stderr. */
+void clients_run(const struct plan *plan, struct tally *tally);
+
+#endif
