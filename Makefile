@@ -31,7 +31,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT))
 E2E := $(wildcard tests/e2e)
 
-.PHONY: all help deps test-deps man docs force unit e2e clang lint check sanitize install clean
+.PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything
@@ -126,5 +126,15 @@ install: $(B)/exeat man ## install into $(DESTDIR)$(PREFIX)
 
 clean: ## remove what was built
 	rm -rf $(B)
+
+$(B)/bench/load: $(patsubst %,$(B)/bench/%.o,load client histogram wire)
+$(B)/bench/origin: $(patsubst %,$(B)/bench/%.o,origin wire)
+$(B)/bench/relay: $(patsubst %,$(B)/bench/%.o,relay wire)
+$(B)/bench/load $(B)/bench/origin $(B)/bench/relay:
+	$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $^ -lssl -lcrypto -o $@
+
+bench: $(B)/exeat $(patsubst %,$(B)/bench/%,load origin relay) ## measure against a plain relay and nginx (QUICK=1: two minutes)
+	@tests/install bench
+	@bench/run --build $(B) $(if $(QUICK),--quick) $(BENCH)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
