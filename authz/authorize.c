@@ -297,9 +297,9 @@ static bool check_credentials(struct inquiry *q)
                           (int)(name.len < 60 ? name.len : 60), name.ptr);
         found++;
     }
-    return pass(q, "%s", found == 0                                               ? "the request has none"
-                         : q->d.service->credentials == CREDENTIALS_STRIP ? "they are taken away"
-                                                                          : "they are let through");
+    if (found == 0)
+        return pass(q, "the request has none");
+    return pass(q, "%s", service_strips_credentials(q->d.service) ? "they are taken away" : "they are let through");
 }
 
 static const struct step {

@@ -296,7 +296,7 @@ static bool spells(struct slice raw, const char *canonical)
     size_t n;
 
     while ((n = path_unit(&raw, unit, &bad)) > 0) {
-        if (strncmp(canonical, unit, n) != 0)
+        if (*canonical == '\0' || strncmp(canonical, unit, n) != 0)
             return false;
         canonical += n;
     }

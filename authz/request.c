@@ -222,7 +222,7 @@ bool request_from_url(struct request *r, struct slice method, struct slice url, 
         return read_connect(r, url, why);
     if (!slice_starts_nocase(url, SLICE("http://")) && !slice_starts_nocase(url, SLICE("https://")))
         return malformed(why, "the URL starts with neither https:// nor http://");
-    return read_absolute_form(r, url, why);
+    return read_absolute_form(r, url, why) && check_octets(r->query, why);
 }
 
 void request_clear(struct request *r)

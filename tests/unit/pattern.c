@@ -144,6 +144,19 @@ static void queries_match(void **state)
     }
 }
 
+/* No request has one; a slice may. */
+static void a_nul_is_not_the_end_of_a_value(void **state)
+{
+    struct pattern *p = parse("/x?a=1");
+
+    (void)state;
+    assert_true(pattern_matches_query(p, SLICE("a=1")));
+    assert_false(pattern_matches_query(p, SLICE("a=1\0")));
+    assert_false(pattern_matches_query(p, SLICE("a\0b=1")));
+    assert_false(pattern_finds_query(p, SLICE("a=1\0\0bd")));
+    pattern_free(p);
+}
+
 static const struct {
     const char *name, *pattern;
 } refused[] = {
@@ -244,6 +257,7 @@ int main(void)
         cmocka_unit_test(paths_match),
         cmocka_unit_test(captures_are_what_stands_there),
         cmocka_unit_test(queries_match),
+        cmocka_unit_test(a_nul_is_not_the_end_of_a_value),
         cmocka_unit_test(what_is_no_pattern_is_refused),
         cmocka_unit_test(loosened_patterns_match_careless_readings),
     };

@@ -467,6 +467,7 @@ static const struct {
     {"another scheme", "GET", "file:///etc/passwd", REASON_REQUEST_MALFORMED, 0, NULL, 0, NULL},
     {"a fragment", "GET", "https://npm.example/#x", REASON_REQUEST_MALFORMED, 0, NULL, 0, NULL},
     {"a dot segment", "GET", "https://npm.example/../x", REASON_PATH_INVALID, 0, NULL, 0, NULL},
+    {"a space in the query", "GET", "https://npm.example/?a b", REASON_REQUEST_MALFORMED, 0, NULL, 0, NULL},
     {"an address", "GET", "https://127.0.0.1/", REASON_HOST_INVALID, 0, NULL, 0, NULL},
 };
 
