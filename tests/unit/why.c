@@ -94,14 +94,14 @@ static char *ask(struct journal *j, const char *id, const char *sandbox)
 
 static void must_say(const char *text, const char *sentence)
 {
-    if (!strstr(text, sentence))
-        fail_msg("not said: %s\nbut:\n%s", sentence, text);
+    if (!text || !strstr(text, sentence))
+        fail_msg("not said: %s\nbut:\n%s", sentence, text ? text : "");
 }
 
 static void must_not_say(const char *text, const char *sentence)
 {
-    if (strstr(text, sentence))
-        fail_msg("said: %s\nin:\n%s", sentence, text);
+    if (!text || strstr(text, sentence))
+        fail_msg("said: %s\nin:\n%s", sentence, text ? text : "");
 }
 
 static size_t lines_of(const char *text)
