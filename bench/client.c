@@ -33,7 +33,7 @@ static char block[BLOCK];
 static void make_texts(void)
 {
     int n = snprintf(request_text, sizeof request_text, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench/1\r\n"
-                     "Accept: */*\r\n", plan->method, plan->path, plan->name);
+                     "Accept: */*\r\n", plan->method, plan->path, plan->tunnel ? plan->tunnel : plan->name);
 
     if (plan->upload)
         snprintf(request_text + n, sizeof request_text - (size_t)n, "Content-Length: %llu\r\n\r\n",
