@@ -104,6 +104,13 @@ static void tell_decision(json_t *story, struct buf *b, const json_t *d)
     add(story, b);
 }
 
+static const char *dial_verb(const char *outcome)
+{
+    if (strcmp(outcome, "refused") == 0)
+        return "refused to dial";
+    return strcmp(outcome, "cut") == 0 ? "gave up dialling" : "could not reach";
+}
+
 static void tell_dial(json_t *story, struct buf *b, const json_t *dial, bool of_tunnel)
 {
     const char *address = view_text(dial, "address"), *outcome = view_text(dial, "outcome");
@@ -114,7 +121,7 @@ static void tell_dial(json_t *story, struct buf *b, const json_t *dial, bool of_
     if (!dial)
         return;
     if (failed) {
-        buf_printf(b, "The porter %s ", outcome && strcmp(outcome, "refused") == 0 ? "refused to dial" : "could not reach");
+        buf_printf(b, "The porter %s ", dial_verb(outcome ? outcome : ""));
         view_put_request(b, dial);
         put(b, ", which resolves to ", dial, "addresses");
         tell_reason(story, b, dial, ": ");

@@ -141,6 +141,14 @@ static void put_member(struct buf *out, const json_t *record, const char *name, 
     view_put(out, text);
 }
 
+static void put_number(struct buf *out, const json_t *record, const char *name, const char *before)
+{
+    int64_t n = view_number(record, name, -1);
+
+    if (n >= 0)
+        buf_printf(out, "%s%" PRId64, before, n);
+}
+
 static void put_what(struct buf *out, const json_t *record)
 {
     int64_t status = view_number(record, "http.status", 0), us = view_number(record, "duration_us", -1);
@@ -176,6 +184,11 @@ void view_put_line(struct buf *out, const json_t *record)
     put_member(out, record, "address", " to ");
     put_member(out, record, "canary.id", " canary ");
     put_member(out, record, "gateway", " ");
+    if (!id)
+        put_number(out, record, "generation", " generation ");
+    put_number(out, record, "accepted", " accepted ");
+    put_number(out, record, "open", " open ");
+    put_number(out, record, "lost.records", " records ");
     put_member(out, record, "lost.role", " of ");
     put_member(out, record, "detail", ": ");
 }

@@ -29,7 +29,7 @@ static void put_dial(struct journal *j, const char *id, const char *address, enu
     record_text(w, FIELD_ADDRESSES, SLICE("192.0.2.7, 192.0.2.8"));
     if (address)
         record_text(w, FIELD_ADDRESS, slice_of(address));
-    record_text(w, FIELD_OUTCOME, address ? SLICE("connected") : SLICE("failed"));
+    record_text(w, FIELD_OUTCOME, address ? SLICE("complete") : SLICE("failed"));
     record_reason(w, FIELD_REASON, reason);
     if (detail)
         record_text(w, FIELD_DETAIL, slice_of(detail));
