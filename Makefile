@@ -31,7 +31,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT))
 E2E := $(wildcard tests/e2e)
 
-.PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize install clean
+.PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything
@@ -118,6 +118,19 @@ check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
 sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) B=build/asan CC=gcc OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
 	    CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE' all unit e2e
+
+demo: $(B)/exeat ## real clients through the gateway to a registry on this machine, allowed and refused
+	@tests/install demo
+	@/usr/bin/python3 -B demo/demo.py $(B)/exeat
+
+run: $(B)/exeat ## a gateway of your own in ./run
+	@[ -e run/proxy.conf ] || $(B)/exeat init run
+	@echo "In another terminal: export EXEAT_CONFIG=$(CURDIR)/run/proxy.conf PATH=$(abspath $(B)):\$$PATH; README.md goes on from there."
+	@exec $(B)/exeat -c run/proxy.conf serve
+
+bare: ## `make demo` in a fresh Debian tree (root; not part of check)
+	@tests/install bare
+	@tests/bare
 
 install: $(B)/exeat man ## install into $(DESTDIR)$(PREFIX)
 	install -D -m 755 $(B)/exeat $(DESTDIR)$(PREFIX)/bin/exeat

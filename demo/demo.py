@@ -7,6 +7,7 @@ Usage: python3 demo/demo.py build/exeat [--keep]
 import base64
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -40,12 +41,11 @@ class Sandbox:
     def __init__(self, top):
         self.home = top / "home"
         (self.home / "tmp").mkdir(parents=True)
-        nothing = str(self.home / "none")
         self.environment = {
             "PATH": os.environ["PATH"], "HOME": str(self.home), "TMPDIR": str(self.home / "tmp"), "LANG": "C.UTF-8",
             "PIP_CONFIG_FILE": "/dev/null", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1",
             "PIP_RETRIES": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
-            "npm_config_globalconfig": nothing, "npm_config_userconfig": nothing, "npm_config_audit": "false",
+            "npm_config_globalconfig": str(self.home / "npmrc"), "npm_config_audit": "false",
             "npm_config_fund": "false", "npm_config_fetch_retries": "0",
         }
 
@@ -127,10 +127,10 @@ class Demo:
     @staticmethod
     def client_shows(answer):
         """For people; nothing is judged by it."""
-        for line in (answer.stdout + "\n" + answer.stderr).splitlines():
-            if "exeat" in line and "HTTP/1.1" in line or "response 40" in line or "error: 40" in line or "407" in line:
-                print(f"             {paint('2', 'it shows: ' + line.strip()[:96])}")
-                return
+        text = answer.stdout + answer.stderr
+        found = re.search(r"\b\d{3} exeat \w+ [0-9a-f]{6}|response:? 4\d\d|error: 4\d\d", text)
+        if found:
+            print(f"             {paint('2', 'what it shows: ' + found.group())}")
 
     # ---- the story
 
@@ -199,7 +199,7 @@ class Demo:
         self.stop("curl, a method that no rule allows", "curl", self.curl("-X", "DELETE", f"https://{FILES}/data.bin"),
                   self.token, "method_not_allowed", "vm1", 22)
         self.stop("npm search, a path that is denied", "npm",
-                  ["npm", "search", "--registry", f"https://{NPM}/", "anything"], self.token, None, "vm1", None)
+                  ["npm", "search", "--registry", f"https://{NPM}/", "anything"], self.token, "denied_by_rule", "vm1", 1)
         self.push()
 
     def push(self):
@@ -208,7 +208,7 @@ class Demo:
         who = ["-c", "user.name=vm1", "-c", "user.email=vm1@sandbox.test"]
         self.sandbox.run(["git", "-C", clone, *who, "commit", "-q", "--allow-empty", "-m", "out with it"])
         self.stop("git push, to a service that may be cloned from", "git", ["git", "-C", clone, "push", "-q"], self.token,
-                  None, "vm1", None)
+                  "query_not_allowed", "vm1", 128)
 
     def stop(self, title, client, words, token, reason, sandbox, status, finding=False):
         answer = self.client(title, client, words, token, status)
@@ -220,18 +220,18 @@ class Demo:
         heading("With a secret in hand")
         canary = self.gateway.canary()
         once, twice = base64.b64encode(canary.encode()).decode(), base64.b64encode(b"x" + canary.encode()).decode()
+        self.client("curl, an upload without a secret", "curl",
+                    self.curl("-d", "fine", f"https://{FILES}/inbox/report"), self.token, 0)
+        seen = self.registry.requests()
+        self.check("registry", [r["status"] for r in seen] == [201], "its log shows the upload", str(seen))
+        self.journal_allows("vm1", f"POST {FILES}/inbox/report")
         for title, words in (
-            ("curl, a planted canary in an upload", ["--data-binary", f"here it is: {canary}"]),
+            ("curl, an upload with a planted canary", ["--data-binary", f"here it is: {canary}"]),
             ("curl, the same in base64", ["--data-binary", f"nothing to see: {once}"]),
             ("curl, in base64 at another alignment, in a header field", ["-H", f"X-Build: {twice}", "-d", "fine"]),
         ):
             self.stop(title, "curl", self.curl(*words, f"https://{FILES}/inbox/report"), self.token, "canary_leak", "vm1",
                       22, finding=True)
-        self.client("curl, the same upload without the secret", "curl",
-                    self.curl("-d", "fine", f"https://{FILES}/inbox/report"), self.token, 0)
-        seen = self.registry.requests()
-        self.check("registry", [r["status"] for r in seen] == [201], "its log shows the upload", str(seen))
-        self.journal_allows("vm1", f"POST {FILES}/inbox/report")
         self.secrets = canary, once, twice
 
     def evidence(self):
