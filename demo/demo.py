@@ -44,7 +44,7 @@ class Sandbox:
         self.environment = {
             "PATH": os.environ["PATH"], "HOME": str(self.home), "TMPDIR": str(self.home / "tmp"), "LANG": "C.UTF-8",
             "PIP_CONFIG_FILE": "/dev/null", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1",
-            "PIP_RETRIES": "0", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
+            "PIP_RETRIES": "1", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
             "npm_config_globalconfig": str(self.home / "npmrc"), "npm_config_audit": "false",
             "npm_config_fund": "false", "npm_config_fetch_retries": "0",
         }
@@ -194,7 +194,7 @@ class Demo:
         self.stop("curl, a host that is not listed", "curl", self.curl("https://elsewhere.test/"), self.token,
                   "host_not_listed", "vm1", 56)
         self.stop("pip install, from an index that is not listed", "pip",
-                  [self.python, "-m", "pip", "install", "-q", "--no-cache-dir", "--index-url",
+                  [self.python, "-m", "pip", "install", "--no-cache-dir", "--index-url",
                    "https://elsewhere.test/simple/", "exeat-bye"], self.token, "host_not_listed", "vm1", 1)
         self.stop("curl, a method that no rule allows", "curl", self.curl("-X", "DELETE", f"https://{FILES}/data.bin"),
                   self.token, "method_not_allowed", "vm1", 22)
