@@ -89,10 +89,24 @@ static bool is_refusal(const json_t *decision)
     return action && strcmp(action, "deny") == 0;
 }
 
+static bool has_advice(const json_t *record)
+{
+    struct slice what, advice = {"", 0};
+    enum reason r;
+
+    if (reason_find(slice_of(view_text(record, "reason")), &r))
+        story_reason(r, &what, &advice);
+    return advice.len > 0;
+}
+
 static void tell_decision(json_t *story, struct buf *b, const json_t *d)
 {
     if (is_refusal(d)) {
         tell_reason(story, b, d, "The gateway refused it: ");
+        if (!has_advice(d))
+            buf_text(b, "What you can do: look at each step with exeat explain METHOD URL, then change the request, the "
+                        "token or the rule.");
+        add(story, b);
         return;
     }
     buf_text(b, "The gateway allowed it");
@@ -222,7 +236,8 @@ json_t *story_tell(const struct story *s)
     }
     for (size_t i = 0; i < json_array_size(s->findings); i++)
         tell_finding(story, &b, json_array_get(s->findings, i));
-    tell_dial(story, &b, s->dial ? s->dial : s->tunnel_dial, !s->dial);
+    if (s->dial || !is_refusal(s->decision))
+        tell_dial(story, &b, s->dial ? s->dial : s->tunnel_dial, !s->dial);
     if (s->certificate) {
         put(&b, "A certificate was made for ", s->certificate, "http.host");
         put(&b, ", serial ", s->certificate, "certificate.serial");

@@ -146,6 +146,21 @@ static void a_refusal_says_why_and_what_to_do(void **state)
     must_say(text, "What you can do: Look at the sandbox: it read something it should not have.\n");
     must_say(text, "The canary c-17, planted for s2, was seen in body, encoded as base64, at offset 5.\n");
     must_not_say(text, "still under way");
+    must_not_say(text, "dialled"); /* it did not get that far */
+    free(text);
+    journal_close(&j);
+}
+
+static void a_refusal_without_advice_points_to_explain(void **state)
+{
+    struct journal j;
+    char *text;
+
+    (void)state;
+    journal_open(&j, 1 << 20);
+    journal_decision(&j, DENIED, NULL, "s1", "POST", "npm.example", "/x", REASON_METHOD_NOT_ALLOWED);
+    text = ask(&j, NULL, NULL);
+    must_say(text, "What you can do: look at each step with exeat explain");
     free(text);
     journal_close(&j);
 }
@@ -358,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_allowed_request_is_told_from_who_to_bytes),
         cmocka_unit_test(a_refusal_says_why_and_what_to_do),
+        cmocka_unit_test(a_refusal_without_advice_points_to_explain),
         cmocka_unit_test(a_tunnel_counts_what_came_through),
         cmocka_unit_test(a_failed_dial_is_told_once),
         cmocka_unit_test(a_late_failure_is_told_with_its_own_reason),
