@@ -1,6 +1,8 @@
 """exeat explain: the decision from the command line, from the same function as the gateway's."""
 import json
+import time
 
+import jwt
 import pytest
 
 from gateway import exeat
@@ -68,7 +70,8 @@ def test_the_answer_and_the_step_that_gave_it(config, words, status, reason, las
 def test_an_https_url_is_a_connect_and_a_request(config):
     answer = json.loads(exeat("explain", "--format", "json", *AS_IF, "GET", "https://npm.example/x",
                               config=config).stdout)
-    assert [s["target"] for s in answer["steps"] if s["step"] == "token"] == ["npm.example:443", "https://npm.example/x"]
+    asked = [s["target"] for s in answer["steps"] if s["step"] == "token"]
+    assert asked == ["npm.example:443", "https://npm.example/x"]
 
 
 def test_text_is_aligned_and_names_the_rule(config):
@@ -96,8 +99,42 @@ def test_a_bad_token_is_the_first_step(config, tmp_path):
     assert result.returncode == 1
     assert answer["reason"].startswith("token_") and answer["reason"] != "token_missing"
     assert [s["step"] for s in answer["steps"]] == ["token"]
-    again = exeat("explain", "-t", "-", "GET", "https://npm.example/x", config=config, check=False, stdin="e30.e30.e30\n")
+    again = exeat("explain", "-t", "-", "GET", "https://npm.example/x", config=config, check=False,
+                  stdin="e30.e30.e30\n")
     assert again.returncode == 1 and answer["reason"] in again.stdout
+
+
+def make_token(config, path, **claims):
+    now = int(time.time())
+    kid = json.loads((config.parent / "issuer" / "local.jwks").read_text())["keys"][0]["kid"]
+    words = {"iss": "https://gw.test/local", "aud": "gw.test", "sub": "sb-1", "client_id": "c", "jti": "j1",
+             "iat": now - 60, "exp": now + 60, "scope": "npm:read", **claims}
+    key = (config.parent / "issuer" / "local.key").read_text()
+    path.touch(0o600)
+    path.write_text(jwt.encode(words, key, "ES256", {"kid": kid, "typ": "at+jwt"}))
+    return path
+
+
+ONLY_LEFT_PAD = [{"type": "http_egress", "locations": ["npm.example"], "paths": ["/left-pad"]}]
+
+
+@pytest.mark.parametrize("claims, path, reason, last", [
+    ({}, "left-pad", "allowed", "client credentials"),
+    ({"scope": "other"}, "left-pad", "scope_missing", "scope"),
+    ({"exp": int(time.time()) - 600, "iat": int(time.time()) - 900}, "left-pad", "token_expired", "token"),
+    ({"aud": "gw.other"}, "left-pad", "token_audience", "token"),
+    ({"authorization_details": ONLY_LEFT_PAD}, "left-pad", "allowed", "client credentials"),
+    ({"authorization_details": ONLY_LEFT_PAD}, "right-pad", "details_not_allowed", "authorization details"),
+])
+def test_a_real_token_is_verified_as_the_workers_do(config, tmp_path, claims, path, reason, last):
+    token = make_token(config, tmp_path / "token", **claims)
+    result = exeat("explain", "--format", "json", "-t", token, "GET", f"https://npm.example/{path}", config=config,
+                   check=False)
+    answer = json.loads(result.stdout)
+    assert (answer["reason"], answer["steps"][-1]["step"]) == (reason, last), result.stderr
+    assert result.returncode == (reason != "allowed")
+    assert answer["sandbox"] == ("" if last == "token" else "sb-1")
+    assert token.read_text() not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("words, message", [
