@@ -216,5 +216,7 @@ struct needle_match needle_finish(const struct needle *t, struct needle_scan *s)
 {
     struct window w = {slice_make(s->tail, s->tail_len), s->total - s->tail_len};
 
-    return s->total < NEEDLE_PIECE ? (struct needle_match){0} : look_up_to(t, s, &w, s->total - NEEDLE_PIECE);
+    if (s->total < NEEDLE_PIECE)
+        return (struct needle_match){0};
+    return look_up_to(t, s, &w, s->total - NEEDLE_PIECE);
 }
