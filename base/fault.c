@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { TEXT_LEN = sizeof(((struct fault *)0)->text) };
+
 static void fill(struct fault *why, enum fault_kind kind, enum reason reason, const char *format, va_list args)
 {
     if (!why)
@@ -37,7 +39,7 @@ bool fault_reason(struct fault *why, enum reason reason, const char *format, ...
 
 void fault_prefix(struct fault *why, const char *format, ...)
 {
-    char front[sizeof why->text], whole[sizeof front + sizeof why->text + 3];
+    char front[TEXT_LEN], whole[2 * TEXT_LEN + 3];
     va_list args;
 
     if (!why)
