@@ -34,6 +34,7 @@ struct stream {
     bool shut;          /* close_notify and FIN are out */
     bool was_high;      /* pending was over STREAM_HIGH: ROOM is owed */
     bool tls_wants_write;
+    bool flush_due; /* on_flush is deferred */
     bool dead;
     uint64_t n_in, n_out;
     struct fault fault;
@@ -384,6 +385,15 @@ bool stream_is_ended(const struct stream *s)
     return s->ended;
 }
 
+/* Written at the end of the turn; only what the socket does not take then costs a change of interest. */
+static void on_flush(void *arg)
+{
+    struct stream *s = arg;
+
+    s->flush_due = false;
+    stream_flush(s);
+}
+
 struct buf *stream_out(struct stream *s)
 {
     return &s->out;
@@ -413,7 +423,9 @@ bool stream_write(struct stream *s, struct slice bytes)
     buf_append(&s->out, bytes);
     if (buf_len(&s->out) >= STREAM_HIGH)
         s->was_high = true;
-    update_interest(s);
+    if (!s->flush_due)
+        loop_defer(s->loop, on_flush, s);
+    s->flush_due = true;
     return true;
 }
 
