@@ -7,6 +7,8 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 PREFIX ?= /usr/local
+# The Python that Debian's packages belong to, whatever else is in PATH.
+PYTHON ?= /usr/bin/python3
 ROOMS := base net authz certs canary journal handoff proxy sandbox cmd
 VERSION := 0.1.0
 
@@ -89,7 +91,7 @@ unit: $(UNIT_BIN) ## run the cmocka tables
 
 e2e: test-deps $(B)/exeat ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
-	@EXEAT=$(abspath $(B)/exeat) python3 -m pytest -q -p no:cacheprovider $(PYTEST) tests/e2e
+	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -m pytest -q -p no:cacheprovider $(PYTEST) tests/e2e
 endif
 
 $(B)/clang/%.ok: %.c Makefile $(B)/cmd/commands.def | $(B)/.deps
