@@ -19,7 +19,7 @@ static const struct conf_key keys[] = {
      0},
     {"overrun", CONF_TIME, "5m", NULL, "how long an exchange in flight may go on after its token has expired", 0},
     {"connections", CONF_COUNT, "10000", NULL, "client connections, for each worker", 0},
-    {"upstream-idle", CONF_COUNT, "8", NULL, "idle connections kept open to one destination, for each worker", 0},
+    {"upstream-idle", CONF_COUNT, "64", NULL, "idle connections kept open to one destination, for each worker", 0},
     {"upstream-idle-total", CONF_COUNT, "256", NULL, "idle connections kept open to all destinations, for each worker",
      0},
     {"upstream-idle-time", CONF_TIME, "55s", NULL, "how long an idle connection to a destination is kept", 0},
