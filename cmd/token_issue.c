@@ -1,0 +1,221 @@
+/* `exeat token issue`: a leave token from an issuer whose private key is on this machine. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "authz/claims.h"
+#include "authz/signer.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/guess.h"
+#include "base/say.h"
+#include "base/text.h"
+#include "cmd/token.h"
+
+enum { DETAILS_MAX = 16384 };
+#define LIFETIME_MS (15 * 60 * 1000)
+
+/* `key`, or the key beside the set: ci.jwks, ci.key (give). NULL when the set has another name. */
+static char *key_path(const struct conf_item *item)
+{
+    struct slice jwks = slice_of(conf_text(item, "jwks"));
+    struct buf path = {0};
+
+    if (conf_text(item, "key"))
+        return text_copy(slice_of(conf_text(item, "key")));
+    if (!slice_ends(jwks, SLICE(".jwks")))
+        return NULL;
+    buf_append(&path, slice_cut(jwks, 0, jwks.len - 5));
+    buf_text(&path, ".key");
+    return buf_take_text(&path);
+}
+
+static bool can_issue(const struct conf_item *item)
+{
+    char *path = key_path(item);
+    bool there = path && file_exists(path);
+
+    free(path);
+    return there;
+}
+
+/* The issuer of that name, or the only one that can issue here. */
+static const struct conf_item *choose_issuer(const struct conf *c, const char *name, struct fault *why)
+{
+    const struct conf_item *found = NULL;
+
+    if (name) {
+        struct guess near = {.word = name};
+
+        for (size_t i = 0; i < conf_count(c, "issuers"); i++)
+            guess_try(&near, conf_name(conf_item(c, "issuers", i)));
+        if (!(found = conf_find(c, "issuers", name)))
+            fault_set(why, FAULT_USAGE, "no issuer is called %.60s%s%s%s", name, near.best ? "; did you mean " : "",
+                      near.best ? near.best : "", near.best ? "?" : "");
+        return found;
+    }
+    for (size_t i = 0; i < conf_count(c, "issuers"); i++) {
+        const struct conf_item *item = conf_item(c, "issuers", i);
+
+        if (found && can_issue(item)) {
+            fault_set(why, FAULT_USAGE, "%s and %s can both issue; say which: --issuer NAME", conf_name(found),
+                      conf_name(item));
+            return NULL;
+        }
+        if (can_issue(item))
+            found = item;
+    }
+    if (!found)
+        fault_set(why, FAULT_USAGE, "no issuer of this configuration has a private key here; its tokens come from "
+                                    "elsewhere, or `key` is to be set");
+    return found;
+}
+
+static void warn_of_scopes(const struct conf *c, const char *scope)
+{
+    struct slice all = slice_of(scope), one;
+
+    while (scope && slice_next(&all, ' ', &one)) {
+        bool used = false;
+
+        for (size_t i = 0; i < conf_count(c, "services"); i++)
+            used = used || slice_is(one, conf_text(conf_item(c, "services", i), "scope"));
+        if (!used)
+            say_warning("no service asks for scope %.*s", SLICE_ARG(one));
+    }
+}
+
+/* What the caller wants, against what would be refused later. */
+static bool check_wishes(const struct invocation *inv, const struct conf *c, const struct issuer *issuer,
+                         int64_t life_s, struct fault *why)
+{
+    const char *listener = option_text(inv->options, "listener");
+
+    if (life_s < 1 || life_s > issuer_max_lifetime_s(issuer))
+        return fault_set(why, FAULT_USAGE, "--lifetime is %lld s; issuer %s may give 1 s to %lld s", (long long)life_s,
+                         issuer_name(issuer), (long long)issuer_max_lifetime_s(issuer));
+    if (listener && !conf_find(c, "listen", listener))
+        return fault_set(why, FAULT_USAGE, "no listener is called %.60s", listener);
+    return true;
+}
+
+/* The verifier's own checks, so that nobody is handed a token that the gateway would refuse. */
+static bool check_result(const struct token_config *c, struct slice token, int64_t now_s, struct fault *why)
+{
+    struct claims claims = {0};
+    bool ok = claims_check(&claims, token, c->issuers, c->audience, now_s, NULL, why);
+
+    claims_clear(&claims);
+    if (ok)
+        return true;
+    why->kind = FAULT_USAGE;
+    fault_prefix(why, "the gateway would refuse such a token: %s", reason_code(why->reason));
+    return false;
+}
+
+static bool issue(const struct invocation *inv, const struct token_config *c, struct buf *token, struct fault *why)
+{
+    const struct conf_item *item = choose_issuer(c->conf, option_text(inv->options, "issuer"), why);
+    const struct issuer *issuer = NULL;
+    const char *details_file = option_text(inv->options, "details");
+    char *path = NULL, *details_text = NULL;
+    struct signer *signer = NULL;
+    struct buf details = {0};
+    int64_t now_s = clock_wall_s(), life_s;
+    bool ok = false;
+
+    if (!item)
+        return false;
+    issuer = issuers_find(c->issuers, slice_of(conf_text(item, "issuer") ? conf_text(item, "issuer") : conf_name(item)));
+    life_s = issuer_max_lifetime_s(issuer) * 1000 < LIFETIME_MS ? issuer_max_lifetime_s(issuer) : LIFETIME_MS / 1000;
+    life_s = option_number(inv->options, "lifetime", life_s * 1000) / 1000;
+    if (!check_wishes(inv, c->conf, issuer, life_s, why))
+        goto out;
+    if (!(path = key_path(item))) {
+        fault_set(why, FAULT_USAGE, "issuer %s has no `key`: it cannot issue on this machine", issuer_name(issuer));
+        goto out;
+    }
+    if (!(signer = signer_load(path, why)))
+        goto out;
+    if (details_file && !file_read(details_file, DETAILS_MAX, &details, why))
+        goto out;
+    details_text = details_file ? buf_take_text(&details) : NULL;
+    ok = signer_issue(signer,
+                      &(struct signer_claims){
+                          .issuer = issuer_claim(issuer),
+                          .sandbox = option_text(inv->options, "sandbox"),
+                          .audience = c->audience,
+                          .client_id = option_text(inv->options, "client-id") ? option_text(inv->options, "client-id")
+                                                                               : "exeat-cli",
+                          .scope = option_text(inv->options, "scope"),
+                          .details = details_text,
+                          .listener = option_text(inv->options, "listener"),
+                          .issued_s = now_s,
+                          .expires_s = now_s + life_s,
+                      },
+                      token, why) &&
+         check_result(c, buf_slice(token), now_s, why);
+out:
+    signer_free(signer);
+    buf_free(&details);
+    free(details_text);
+    free(path);
+    return ok;
+}
+
+static int run(const struct invocation *inv)
+{
+    const char *output = option_text(inv->options, "output");
+    struct token_config c = {0};
+    struct fault why = {0};
+    struct buf token = {0};
+    int status = STATUS_YES;
+
+    if (!token_config_load(&c, inv->config, &why))
+        return command_fail(inv, &why);
+    if (!issue(inv, &c, &token, &why)) {
+        why.kind = why.kind == FAULT_REFUSED ? FAULT_USAGE : why.kind;
+        status = command_fail(inv, &why);
+        goto out;
+    }
+    warn_of_scopes(c.conf, option_text(inv->options, "scope"));
+    buf_char(&token, '\n');
+    if (!output)
+        status = command_print(inv, &token);
+    else if (!file_replace(output, 0600, buf_slice(&token), &why))
+        status = command_fail(inv, &why);
+out:
+    buf_wipe(&token);
+    token_config_clear(&c);
+    return status;
+}
+
+const struct command token_issue = {
+    .name = "issue",
+    .summary = "a fresh leave token, alone on stdout",
+    .help = "The issuer's private key must be on this machine: the file that its `key` names, or NAME.key beside "
+            "NAME.jwks, as exeat init made it. The token is checked as the gateway would check it before it is handed "
+            "out.\n"
+            "\n"
+            "A token narrows what the configuration allows and never widens it: --details names a file with "
+            "authorization_details (RFC 9396), for example\n"
+            "\n"
+            "  [{\"type\": \"http_egress\", \"locations\": [\"npm.example\"], \"actions\": [\"GET\"]}]\n",
+    .examples = "  exeat token issue --sandbox vm1 --scope npm:read\n"
+                "  exeat token issue --sandbox vm1 --scope 'npm:read git:read' --lifetime 5m --output vm1.jwt\n"
+                "  https_proxy=http://jwt:$(exeat token issue --sandbox vm1 --scope npm:read)@127.0.0.1:3128 npm install\n",
+    .options =
+        (const struct option_spec[]){
+            {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "who it is for: the token's sub", false, true},
+            {"scope", 0, OPTION_TEXT, "SCOPES", NULL, "what for: scopes of services, with blanks between them", false,
+             false},
+            {"lifetime", 0, OPTION_TIME, "TIME", NULL, "until when; 15m, or the issuer's max-lifetime when shorter",
+             false, false},
+            {"client-id", 0, OPTION_TEXT, "ID", NULL, "who asked for it; exeat-cli", false, false},
+            {"listener", 0, OPTION_TEXT, "NAME", NULL, "bind it: good at this listener only", false, false},
+            {"details", 0, OPTION_TEXT, "FILE", NULL, "authorization_details that narrow it", false, false},
+            {"issuer", 0, OPTION_TEXT, "NAME", NULL, "which of the configured issuers; the one that can", false, false},
+            {"output", 'o', OPTION_TEXT, "FILE", NULL, "write it there (mode 0600), replaced as a whole", false, false},
+            {0},
+        },
+    .run = run,
+};
