@@ -168,7 +168,8 @@ const struct command token_revoke = {
             "which of the two was done.\n"
             "\n"
             "By jti (or with a file that holds the token) it lasts as long as any token can, so that it is never "
-            "outlived. By sandbox, tokens issued meanwhile are refused as well; --for says how long, 0 for good.\n",
+            "outlived. By sandbox, tokens issued meanwhile are refused as well; --for says how long, 0 for good. --issued-before now takes "
+            "in the whole second, so a token issued after it should be issued a second later.\n",
     .examples = "  exeat token revoke --jti 0198c5b2-7c1f-7a41-9d7e-2f6f0a9a8057\n"
                 "  exeat token revoke vm1.jwt\n"
                 "  exeat token revoke --sandbox vm1 --for 1d\n"
