@@ -113,28 +113,11 @@ static void name_place(struct slice head, size_t offset, char *out, size_t room)
     snprintf(out, room, "field %.*s", SLICE_ARG(slice_cut(name, 0, colon < 0 ? 0 : (size_t)colon)));
 }
 
-/* The signature part is in no two tokens: enough to tell a leaked one. */
-static bool find_own_token(struct slice head, struct slice token, struct hit *hit)
-{
-    size_t from = 0;
-    ptrdiff_t at;
-
-    for (size_t i = 0; i < token.len; i++)
-        if (token.ptr[i] == '.')
-            from = i + 1;
-    token = slice_from(token, from);
-    if (token.len < 16 || (at = slice_search(head, token)) < 0)
-        return false;
-    *hit = (struct hit){.found = true, .canary = "leave-token", .encoding = "identity", .from = (uint64_t)at,
-                        .to = (uint64_t)at + token.len};
-    return true;
-}
-
 /* Look through exactly the bytes that would go out. */
 static bool head_leaks(struct exchange *x, struct slice head, struct hit *hit, char *place, size_t room)
 {
-    *hit = scanner_text(x->worker->scanner, head);
-    if (!hit->found && !find_own_token(head, exchange_token(x), hit))
+    *hit = scanner_text_with(x->worker->scanner, head, exchange_token(x));
+    if (!hit->found)
         return false;
     name_place(head, (size_t)hit->from, place, room);
     return true;

@@ -33,7 +33,9 @@ static enum exchange_state body_complete(struct exchange *x)
     struct hit hit;
 
     for (size_t i = 0; i < n; i++) {
-        hit = scanner_text(x->worker->scanner, trailers[i].value);
+        hit = scanner_text_with(x->worker->scanner, trailers[i].name, exchange_token(x));
+        if (!hit.found)
+            hit = scanner_text_with(x->worker->scanner, trailers[i].value, exchange_token(x));
         if (hit.found)
             return exchange_leak(x, &hit, "trailer");
     }

@@ -383,6 +383,21 @@ def test_canary_late_in_a_stream_never_arrives(gateway, upload, origins, canary)
     assert gateway.wait_for(kind="finding")
 
 
+@pytest.mark.parametrize("trailer", ["X-Note: {}", "{}: note"])
+def test_canary_in_a_trailer(upload, origins, canary, trailer):
+    upload.send("POST /up/x HTTP/1.1\r\nHost: upload.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+                f"3\r\nabc\r\n0\r\n{trailer.format(canary)}\r\n\r\n")
+    assert upload.response().reason == "canary_leak"
+    assert origins[0].requests == []
+
+
+@pytest.mark.parametrize("piece", [slice(None), slice(-30, None), slice(-60, -30)])
+def test_own_token_in_a_field(tunnel, origins, token, piece):
+    tunnel.send(get(fields=f"X-Note: {token[piece]}\r\n"))
+    assert tunnel.response().reason == "token_leak"
+    assert origins[0].requests == []
+
+
 def test_own_token_in_a_body(upload, origins, token):
     upload.send(post(token.encode()))
     assert upload.response().reason == "token_leak"
