@@ -26,6 +26,7 @@ def make_pki(directory, names):
 class Request:
     def __init__(self, head, body, complete, raw):
         self.head, self.body, self.complete, self.raw = head, body, complete, raw
+        self.over = False  # the origin has read all of it that will come
         line = head.split(b"\r\n", 1)[0].split(b" ")
         self.method = line[0].decode("latin-1")
         self.target = line[1].decode("latin-1") if len(line) > 1 else ""
@@ -102,9 +103,11 @@ class Origin:
             self.requests.append(entry)
         if b"expect: 100-continue" in head.lower():
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        entry.body = reader.body(head)
-        entry.complete = entry.body is not None
-        entry.raw = reader.seen
+        try:
+            entry.body = None
+            entry.body = reader.body(head)
+        finally:
+            entry.complete, entry.raw, entry.over = entry.body is not None, reader.seen, True
         if not entry.complete:
             return False
         answer = self.script(entry)

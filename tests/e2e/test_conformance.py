@@ -1,0 +1,136 @@
+"""Exact bytes in; the answers, and what the origin received of them, out: tests/cases/conformance.jsonl."""
+import json
+import ssl
+import time
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+from conftest import BOTH, services
+from gateway import Closed, Gateway, basic, wait_until
+from names import Names
+
+CASES = Path(__file__).resolve().parents[1] / "cases" / "conformance.jsonl"
+WAIT = 10      # seconds for an answer: every refusal here is due at once
+SETTLE = 0.02  # seconds that bytes may still be under way to an origin
+
+
+# Listed, but without a fixed address: shows that the name server is asked, and so that silence means something.
+LOOKED_UP = """
+  looked-up:
+    hosts: [looked-up.test]
+    plain-ports: [80]
+    allow: ["GET /**"]
+    scope: registry:read
+    audit: "waived: test"
+"""
+
+
+def load():
+    return [json.loads(line) for line in CASES.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def names():
+    server = Names()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory, pki, origins, names):
+    listed = services(origins[0].port, origins[1].port, pki[0]) + LOOKED_UP
+    g = Gateway(tmp_path_factory.mktemp("gw") / "state", listed, extra=f'resolver: {{servers: ["{names.address}"]}}')
+    g.start()
+    yield g
+    assert g.stop() == 0, g.output().decode()[-4000:]
+    assert "Sanitizer" not in g.output().decode()
+
+
+@pytest.fixture(scope="module")
+def token(gateway):
+    return gateway.token(BOTH, lifetime="30m")
+
+
+def open_wire(gateway, token, case):
+    mode = case["mode"]
+    if mode in ("plain", "connect"):
+        return gateway.connect()
+    return gateway.tunnel(case["host"], token, port=80 if mode == "tunnel80" else 443, tls=mode == "tls")
+
+
+def read_answers(wire, methods):
+    """The statuses in order, interim ones left out when a final one comes; "close" ends the list when the peer does."""
+    seen = []
+    try:
+        for method in methods:
+            while (answer := wire.response(method)).status < 200:
+                seen.append(answer.status)
+            seen.append(answer.status)
+    except (Closed, OSError):
+        seen.append("close")
+    return seen
+
+
+def settle(origins):
+    """Until no origin is still reading a request; one that was begun is finished or cut off."""
+    time.sleep(SETTLE)
+    wait_until(lambda: all(r.over for o in origins for r in o.requests), "the origins")
+
+
+def check_origin(case, origins, fill):
+    want = case.get("origin") or {}
+    requests = [r for o in origins for r in o.requests]
+    raw = b"".join(piece for o in origins for piece in o.raw)
+    if "requests" in want:
+        assert len(requests) == want["requests"], [r.head for r in requests]
+    if "complete" in want:
+        assert sum(r.complete for r in requests) == want["complete"]
+    if case["expect"] == "reject" and "requests" not in want and "complete" not in want:
+        assert raw == b""
+    for text in want.get("has", []):
+        assert fill(text.encode()) in raw
+    for text in want.get("hasnt", []):
+        assert fill(text.encode()).lower() not in raw.lower()
+
+
+@pytest.mark.parametrize("case", load(), ids=lambda c: c["id"])
+def test_case(gateway, token, origins, names, case):
+    def fill(raw):
+        return raw.replace(b"{TOKEN}", token.encode()).replace(b"{BASIC}", basic(token).encode())
+
+    raw = fill(b64decode(case["raw_b64"]))
+    wire = open_wire(gateway, token, case)
+    wire.socket.settimeout(WAIT)
+    try:
+        wire.send(raw)
+    except (OSError, ssl.SSLError):
+        pass  # refused before all was sent: the answer may be there all the same
+    expected = case.get("answers") or [case["status"]]
+    seen = read_answers(wire, [raw.split(b" ", 1)[0].decode("latin-1")] * len(expected))
+    if case["expect"] == "allow":
+        assert "close" not in seen
+    finals = [s for s in seen if s == "close" or s >= 200]
+    assert all(s in expected[0] for s in seen if s != "close" and s < 200)
+    assert len(finals) == len(expected), seen
+    for status, acceptable in zip(finals, expected):
+        assert status in acceptable, f"{case['why']} ({case.get('ref', '')})"
+    wire.close()
+    settle(origins)
+    check_origin(case, origins, fill)
+    assert names.asked == [], "a name was looked up: every listed one has a fixed address"
+
+
+def test_every_refusal_is_recorded_and_the_chain_holds(gateway):
+    assert gateway.verify()
+    refused = {r["reason"] for r in gateway.records(kind="decision", action="deny")}
+    assert refused > {"request_malformed", "path_invalid", "token_leak", "authority_mismatch"}
+
+
+def test_only_a_listed_name_is_looked_up_and_an_address_of_this_machine_is_refused(gateway, token, origins, names):
+    wire = gateway.connect()
+    for host, reason in (("other.test", "host_not_listed"), ("looked-up.test", "address_denied")):
+        wire.send(f"GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: Bearer {token}\r\n\r\n")
+        assert wire.response().reason == reason
+    assert set(names.asked) == {"looked-up.test"}
+    assert all(o.raw == [] for o in origins)
