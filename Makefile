@@ -126,7 +126,7 @@ demo: $(B)/exeat ## real clients through the gateway to a registry on this machi
 	@/usr/bin/python3 -B demo/demo.py $(B)/exeat
 
 run: $(B)/exeat ## a gateway of your own in ./run
-	@[ -e run/proxy.conf ] || $(B)/exeat init run
+	@[ -e run/proxy.conf ] || $(B)/exeat -q init run
 	@echo "In another terminal: export EXEAT_CONFIG=$(CURDIR)/run/proxy.conf PATH=$(abspath $(B)):\$$PATH; README.md goes on from there."
 	@exec $(B)/exeat -c run/proxy.conf serve
 
