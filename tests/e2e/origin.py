@@ -44,16 +44,22 @@ def ok(request):
 
 
 class Origin:
-    """Listens on a port of its own of 127.0.0.1. script(request) gives the raw response; None closes."""
+    """
+    Listens on a port of its own of 127.0.0.1, or of every address. script(request) gives the raw response; None
+    closes.
+    """
 
-    def __init__(self, cert=None, key=None, script=ok):
+    def __init__(self, cert=None, key=None, script=ok, everywhere=False):
         self.script, self.requests, self.raw, self.connections = script, [], [], 0
         self.lock = threading.Lock()
         self.context = None
         if cert:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(cert, key)
-        self.socket = socket.create_server(("127.0.0.1", 0))
+        if everywhere:
+            self.socket = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+        else:
+            self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
