@@ -55,7 +55,7 @@ static void print_role(struct buf *out, const json_t *role)
     buf_text(&label, name);
     if (strcmp(name, "worker") == 0)
         buf_printf(&label, " %lld", number_of(role, "index"));
-    buf_printf(out, "%-12.*s %-9s %8lld %8lld %9lld\n", SLICE_ARG(buf_slice(&label)), text_of(role, "state"),
+    buf_printf(out, "%-12.*s %-9s %8lld %10lld %9lld\n", SLICE_ARG(buf_slice(&label)), text_of(role, "state"),
                number_of(role, "pid"), number_of(role, "uid"), number_of(role, "restarts"));
     buf_free(&label);
 }
@@ -65,7 +65,7 @@ static void print_roles(struct buf *out, const json_t *status)
     const json_t *role;
     size_t i;
 
-    buf_printf(out, "\n%-12s %-9s %8s %8s %9s\n", "ROLE", "STATE", "PID", "UID", "RESTARTS");
+    buf_printf(out, "\n%-12s %-9s %8s %10s %9s\n", "ROLE", "STATE", "PID", "UID", "RESTARTS");
     json_array_foreach(json_object_get(status, "roles"), i, role)
         print_role(out, role);
 }
