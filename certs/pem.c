@@ -18,6 +18,14 @@ static BIO *reader(struct slice text)
     return text.len && text.len <= CERT_PEM_MAX ? BIO_new_mem_buf(text.ptr, (int)text.len) : NULL;
 }
 
+/* What a person wrote or copied, not what OpenSSL failed to do. */
+static void cannot_read(struct fault *why, const char *what)
+{
+    cert_fault(why, what);
+    if (why)
+        why->kind = FAULT_SYNTAX;
+}
+
 X509 *cert_parse(struct slice pem, const char *name, struct fault *why)
 {
     BIO *in = reader(pem);
@@ -25,7 +33,7 @@ X509 *cert_parse(struct slice pem, const char *name, struct fault *why)
     X509 *second = x ? PEM_read_bio_X509(in, NULL, no_passphrase, NULL) : NULL;
 
     if (!x) {
-        cert_fault(why, "no certificate in PEM");
+        cannot_read(why, "no certificate in PEM");
     } else if (second) {
         fault_set(why, FAULT_SYNTAX, "one certificate is expected, there are more");
         X509_free(x);
@@ -45,7 +53,7 @@ EVP_PKEY *cert_parse_key(struct slice pem, const char *name, struct fault *why)
     EVP_PKEY *key = in ? PEM_read_bio_PrivateKey(in, NULL, no_passphrase, NULL) : NULL;
 
     if (!key) {
-        cert_fault(why, "no private key without passphrase in PEM");
+        cannot_read(why, "no private key without passphrase in PEM");
         fault_prefix(why, "%s", name);
     }
     BIO_free(in);

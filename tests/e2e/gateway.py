@@ -36,10 +36,10 @@ def exeat(*words, config=None, stdin=None, check=True):
 
 
 class Gateway:
-    def __init__(self, directory, services, canaries=None, extra="", workers=1):
+    def __init__(self, directory, services, extra="", workers=1, journal="directory: journal"):
         self.directory = Path(directory)
         self.port, self.publish = free_port(), free_port()
-        self.extra, self.workers = extra, workers
+        self.extra, self.workers, self.journal = extra, workers, journal
         self.process = None
         exeat("init", self.directory, "--name", "gw.test")
         self.config = self.directory / "proxy.conf"
@@ -54,7 +54,7 @@ listen:
 issuers:
   local: {{issuer: "https://gw.test/local", jwks: issuer/local.jwks, algorithms: [ES256], max-lifetime: 1h, leeway: 0s}}
 canaries: {{file: canaries.json}}
-journal: {{directory: journal}}
+journal: {{{self.journal}}}
 publish: {{address: "127.0.0.1:{self.publish}"}}
 admin: {{address: "unix:{self.directory}/admin.sock"}}
 {self.extra}
