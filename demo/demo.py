@@ -266,6 +266,9 @@ class Demo:
 
 
 def on_signal(number, _):
+    """Once: what is started is ended in peace."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
