@@ -8,16 +8,6 @@
 
 #include "base/secret.h"
 
-struct slice buf_slice(const struct buf *b)
-{
-    return slice_make(b->ptr ? b->ptr + b->start : "", b->end - b->start);
-}
-
-size_t buf_len(const struct buf *b)
-{
-    return b->end - b->start;
-}
-
 char *buf_reserve(struct buf *b, size_t n)
 {
     size_t len = buf_len(b), cap;
@@ -56,23 +46,9 @@ void buf_commit(struct buf *b, size_t n)
     b->end += n;
 }
 
-void buf_append(struct buf *b, struct slice s)
-{
-    if (s.len == 0)
-        return;
-    memcpy(buf_reserve(b, s.len), s.ptr, s.len);
-    b->end += s.len;
-}
-
 void buf_text(struct buf *b, const char *text)
 {
     buf_append(b, slice_of(text));
-}
-
-void buf_char(struct buf *b, char c)
-{
-    *buf_reserve(b, 1) = c;
-    b->end++;
 }
 
 void buf_decimal(struct buf *b, uint64_t n)

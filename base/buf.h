@@ -19,12 +19,17 @@ struct buf {
 };
 
 /* What is held, borrowed until the next change. */
-struct slice buf_slice(const struct buf *b);
-size_t buf_len(const struct buf *b);
+static inline struct slice buf_slice(const struct buf *b)
+{
+    return slice_make(b->ptr ? b->ptr + b->start : "", b->end - b->start);
+}
 
-void buf_append(struct buf *b, struct slice s);
+static inline size_t buf_len(const struct buf *b)
+{
+    return b->end - b->start;
+}
+
 void buf_text(struct buf *b, const char *text);
-void buf_char(struct buf *b, char c);
 void buf_decimal(struct buf *b, uint64_t n);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *format, va_list args);
@@ -32,6 +37,21 @@ void buf_vprintf(struct buf *b, const char *format, va_list args);
 /* Make room for n more bytes and return where they go; buf_commit says how many came. */
 char *buf_reserve(struct buf *b, size_t n);
 void buf_commit(struct buf *b, size_t n);
+
+static inline void buf_append(struct buf *b, struct slice s)
+{
+    if (s.len == 0)
+        return;
+    memcpy(b->cap - b->end >= s.len ? b->ptr + b->end : buf_reserve(b, s.len), s.ptr, s.len);
+    b->end += s.len;
+}
+
+static inline void buf_char(struct buf *b, char c)
+{
+    if (b->end == b->cap)
+        buf_reserve(b, 1);
+    b->ptr[b->end++] = c;
+}
 
 /* Drop n bytes from the front (n <= buf_len). */
 void buf_consume(struct buf *b, size_t n);

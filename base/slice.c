@@ -4,19 +4,9 @@
 #include <string.h>
 #include <strings.h>
 
-struct slice slice_make(const void *ptr, size_t len)
-{
-    return (struct slice){len ? ptr : "", len};
-}
-
 struct slice slice_of(const char *text)
 {
     return text ? slice_make(text, strlen(text)) : slice_make("", 0);
-}
-
-bool slice_equals(struct slice a, struct slice b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
 static char lower(char c)
@@ -80,20 +70,6 @@ ptrdiff_t slice_search(struct slice s, struct slice needle)
             return (ptrdiff_t)i;
     }
     return -1;
-}
-
-struct slice slice_cut(struct slice s, size_t from, size_t to)
-{
-    if (to > s.len)
-        to = s.len;
-    if (from > to)
-        from = to;
-    return slice_make(s.ptr + from, to - from);
-}
-
-struct slice slice_from(struct slice s, size_t from)
-{
-    return slice_cut(s, from, s.len);
 }
 
 static bool is_blank(char c)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct slice {
     const char *ptr;
@@ -22,9 +23,15 @@ struct slice {
 
 /* The whole of a NUL-terminated text (borrowed); NULL gives the empty slice. */
 struct slice slice_of(const char *text);
-struct slice slice_make(const void *ptr, size_t len);
+static inline struct slice slice_make(const void *ptr, size_t len)
+{
+    return (struct slice){len ? ptr : "", len};
+}
 
-bool slice_equals(struct slice a, struct slice b);
+static inline bool slice_equals(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
 /* ASCII case is folded; other bytes are compared as they are (RFC 9110 5.1). */
 bool slice_equals_nocase(struct slice a, struct slice b);
 bool slice_is(struct slice a, const char *text);
@@ -38,8 +45,19 @@ ptrdiff_t slice_find(struct slice s, char c);
 ptrdiff_t slice_search(struct slice s, struct slice needle);
 
 /* The part of s from offset from (clamped), and [from, to) (clamped). */
-struct slice slice_from(struct slice s, size_t from);
-struct slice slice_cut(struct slice s, size_t from, size_t to);
+static inline struct slice slice_cut(struct slice s, size_t from, size_t to)
+{
+    if (to > s.len)
+        to = s.len;
+    if (from > to)
+        from = to;
+    return slice_make(s.ptr + from, to - from);
+}
+
+static inline struct slice slice_from(struct slice s, size_t from)
+{
+    return slice_cut(s, from, s.len);
+}
 
 /* Without optional white space (SP, HTAB; RFC 9110 5.6.3) at both ends. */
 struct slice slice_trim(struct slice s);

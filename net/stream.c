@@ -110,6 +110,13 @@ static int from_tls_error(struct stream *s, int result)
     }
 }
 
+/* SSL_get_error reads the thread's queue: it must be empty before each call. Looking costs less than clearing. */
+static void empty_error_queue(void)
+{
+    if (ERR_peek_error())
+        ERR_clear_error();
+}
+
 static int pull(struct stream *s, char *into, size_t room)
 {
     ssize_t got;
@@ -117,7 +124,7 @@ static int pull(struct stream *s, char *into, size_t room)
     if (s->ssl) {
         int n;
 
-        ERR_clear_error();
+        empty_error_queue();
         n = SSL_read(s->ssl, into, (int)room);
         return n > 0 ? n : from_tls_error(s, n);
     }
@@ -140,7 +147,7 @@ static int push(struct stream *s, struct slice bytes)
     if (s->ssl) {
         int n;
 
-        ERR_clear_error();
+        empty_error_queue();
         n = SSL_write(s->ssl, bytes.ptr, (int)(bytes.len < INT32_MAX ? bytes.len : INT32_MAX));
         return n > 0 ? n : from_tls_error(s, n);
     }
@@ -487,6 +494,18 @@ void stream_close(struct stream *s, bool clean)
     }
     close(s->fd);
     loop_defer(s->loop, bury, s);
+}
+
+void stream_set_busy(struct stream *s, bool busy)
+{
+    if (!s->ssl || s->dead)
+        return;
+    if (busy) {
+        SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
+    } else {
+        SSL_set_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
+        SSL_free_buffers(s->ssl); /* refuses while there is data in them */
+    }
 }
 
 const struct fault *stream_fault(const struct stream *s)

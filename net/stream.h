@@ -69,6 +69,12 @@ void stream_end(struct stream *s);
  */
 void stream_close(struct stream *s, bool clean);
 
+/*
+ * TLS buffers: a busy stream keeps them (no allocation a record), an idle one gives them back (kilobytes a
+ * connection). A stream begins as idle.
+ */
+void stream_set_busy(struct stream *s, bool busy);
+
 const struct fault *stream_fault(const struct stream *s);
 uint64_t stream_bytes_in(const struct stream *s);  /* off the wire */
 uint64_t stream_bytes_out(const struct stream *s); /* onto the wire */

@@ -310,6 +310,11 @@ static void on_time(void *arg)
 static void next_request(struct session *s)
 {
     message_reset(s->message);
+    if (s->busy && !s->warm) {
+        s->warm = true;
+        stream_set_busy(s->client, true);
+    }
+    s->busy = true;
     enter(s, SESSION_HEAD);
     if (stream_is_ended(s->client) && stream_input(s->client).len == 0)
         close_session(s, true);
@@ -376,6 +381,15 @@ void session_set_identity(struct session *s, struct identity *i, struct slice to
     secret_free(s->token);
     s->identity = i;
     s->token = copy;
+}
+
+void session_tick(struct session *s)
+{
+    if (s->warm && !s->busy && session_is_idle(s)) {
+        s->warm = false;
+        stream_set_busy(s->client, false);
+    }
+    s->busy = false;
 }
 
 bool session_is_idle(const struct session *s)

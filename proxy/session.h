@@ -46,6 +46,8 @@ struct session {
     struct identity *identity;    /* of the tunnel's CONNECT, or of a newer token inside it */
     struct secret *token;         /* its text, looked for in what leaves */
     bool client_ended;            /* the client has sent its end (half-close) */
+    bool busy;                    /* has had an exchange since the last tick: keeps its TLS buffers */
+    bool warm;                    /* the stream was told so */
     bool closing;                 /* no further request is read */
     size_t linger_pending;        /* unsent when the LINGER timer was last set: it goes on while that shrinks */
     uint64_t linger_from;         /* bytes off the wire when LINGER began */
@@ -68,6 +70,8 @@ void session_exchange_done(struct session *s, enum exchange_end how);
 void session_set_identity(struct session *s, struct identity *i, struct slice token);
 /* Close now: revoked, stopping. */
 void session_cut(struct session *s, enum reason why);
+/* Each second: a connection that did nothing since the last time gives its buffers back. */
+void session_tick(struct session *s);
 /* Between requests. */
 bool session_is_idle(const struct session *s);
 

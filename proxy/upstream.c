@@ -7,6 +7,8 @@
 
 #include "base/table.h"
 
+enum { COLD_MS = 1000 };
+
 struct bucket {
     struct pool *pool;
     struct upstream *first; /* idle, newest first */
@@ -91,6 +93,17 @@ struct pool *pool_new(struct loop *l, const struct pool_limits *limits, const st
     p->buckets = table_new();
     p->timer = timer_new(l, on_timer, p);
     return p;
+}
+
+void pool_tick(struct pool *p)
+{
+    int64_t now = loop_now_ms(p->loop);
+
+    for (struct upstream *u = p->oldest; u && u->idle_since_ms + COLD_MS <= now; u = u->newer)
+        if (u->warm) {
+            u->warm = false;
+            stream_set_busy(u->stream, false);
+        }
 }
 
 void pool_clear(struct pool *p)
@@ -179,6 +192,10 @@ struct upstream *bucket_take(struct bucket *b)
 
     if (u)
         unlink_idle(u);
+    if (u && !u->warm) {
+        u->warm = true;
+        stream_set_busy(u->stream, true);
+    }
     return u;
 }
 

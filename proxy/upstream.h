@@ -17,6 +17,7 @@ struct upstream {
     struct bucket *bucket;   /* whose key it was made for */
     char address[56];        /* dialled */
     int exchanges;           /* how many it has served */
+    bool warm;               /* keeps its TLS buffers */
     struct upstream *next, *prev;          /* idle: in the bucket */
     struct upstream *older, *newer;        /* idle: in the pool, by age */
     int64_t idle_since_ms;
@@ -48,6 +49,8 @@ struct upstream *upstream_new(struct bucket *b, int fd, stream_on *on, void *arg
 /* Idle and whole: back into the pool; over the caps the oldest goes. */
 void upstream_park(struct upstream *u);
 void upstream_close(struct upstream *u, bool clean);
+/* Each second: what lies idle for long gives its TLS buffers back. */
+void pool_tick(struct pool *p);
 /* Close every idle connection (a policy change, the end). */
 void pool_clear(struct pool *p);
 

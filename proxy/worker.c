@@ -124,6 +124,11 @@ static void on_tick(void *arg)
 {
     struct worker *w = arg;
     uint64_t version = revocations_version(w->revocations);
+    struct session *s;
+
+    TAILQ_FOREACH(s, &w->sessions, link)
+        session_tick(s);
+    pool_tick(w->pool);
 
     if (version != w->revocations_seen) {
         w->revocations_seen = version;
