@@ -9,9 +9,9 @@
 
 #define HEAD_MAX 8192
 #define BLOCK 65536
-#define HOLD_AT_ONCE 64
+#define OPEN_AT_ONCE 64
 
-enum state { TUNNEL_SEND, TUNNEL_ANSWER, SEND, ANSWER, BODY, HELD };
+enum state { CLOSED, TUNNEL_SEND, TUNNEL_ANSWER, SEND, ANSWER, BODY, HELD };
 
 struct client {
     struct wire wire;
@@ -26,7 +26,8 @@ static const struct plan *plan;
 static struct tally *tally;
 static int epoll_fd;
 static unsigned live; /* clients with something to do */
-static uint64_t started;
+static struct client *clients;
+static uint64_t started, goal; /* requests of this run */
 static char tunnel_text[HEAD_MAX], request_text[HEAD_MAX];
 static char block[BLOCK];
 
@@ -85,14 +86,20 @@ static void client_open(struct client *c)
 
 static void failed(struct client *c, const char *what)
 {
-    static const char *const names[] = {"sending CONNECT", "the answer to CONNECT", "sending", "the answer", "a body",
-                                        "holding"};
+    static const char *const names[] = {"", "sending CONNECT", "the answer to CONNECT", "sending", "the answer",
+                                        "a body", "waiting"};
 
     if (tally->failures++ == 0)
         fprintf(stderr, "bench: %s: %s%s%.*s\n", names[c->state], what, c->head_len ? ": " : "",
                 (int)strcspn(c->head, "\r\n"), c->head_len ? c->head : "");
-    if (tally->failures > 100 + plan->requests / 10)
+    if (tally->failures > 100 + goal / 10)
         die("too many failures");
+}
+
+static void client_close(struct client *c)
+{
+    wire_close(&c->wire);
+    c->state = CLOSED;
 }
 
 /* Next request, next connection, or no more to do. */
@@ -100,30 +107,26 @@ static void finish_request(struct client *c)
 {
     tally->requests++;
     histogram_add(&tally->latency, (wire_now_ns() - c->since_ns) / 1000);
-    if (plan->is_hold) {
-        c->state = HELD;
+    c->state = HELD;
+    if (plan->is_new)
+        client_close(c);
+    if (started >= goal)
         live--;
-    } else if (started >= plan->requests) {
-        wire_close(&c->wire);
-        live--;
-    } else if (plan->is_new) {
-        wire_close(&c->wire);
+    else if (plan->is_new)
         client_open(c);
-    } else {
+    else
         begin_request(c);
-    }
 }
 
 static void give_up(struct client *c, const char *what)
 {
-    if (c->state == HELD) {
-        tally->failures++;
-        wire_close(&c->wire);
-        return;
-    }
+    bool was_held = c->state == HELD;
+
     failed(c, what);
-    wire_close(&c->wire);
-    if (!plan->is_hold && started < plan->requests)
+    client_close(c);
+    if (was_held)
+        return;
+    if (started < goal)
         client_open(c);
     else
         live--;
@@ -274,7 +277,7 @@ static void advance(struct client *c)
 {
     ssize_t done = 1;
 
-    while (done > 0 && c->wire.fd >= 0)
+    while (done > 0 && c->state != CLOSED)
         done = step(c);
     if (done < 0)
         give_up(c, done == WIRE_END ? "the connection ended" : "failed");
@@ -293,23 +296,56 @@ static void turn(void)
         advance(ready[i].data.ptr);
 }
 
-void clients_run(const struct plan *p, struct tally *t)
+static void prepare(const struct plan *p, uint64_t requests, struct tally *t)
 {
-    struct client *clients = calloc(p->connections, sizeof *clients);
+    *t = (struct tally){0};
+    plan = p;
+    tally = t;
+    started = 0;
+    goal = requests;
+    if (clients)
+        return;
+    clients = calloc(p->connections, sizeof *clients);
+    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (!clients || epoll_fd < 0)
+        die("cannot start");
+    make_texts();
+}
+
+void clients_open(const struct plan *p, struct tally *t)
+{
     uint64_t begin = wire_now_ns();
     unsigned opened = 0;
 
-    if (!clients || (epoll_fd = epoll_create1(EPOLL_CLOEXEC)) < 0)
-        die("cannot start");
-    plan = p;
-    tally = t;
-    make_texts();
+    /* Each client that opens begins one request, so none begins a second one. */
+    prepare(p, 0, t);
     while (opened < p->connections || live) {
-        while (opened < p->connections && (!p->is_hold || live < HOLD_AT_ONCE)) {
+        while (opened < p->connections && live < OPEN_AT_ONCE) {
             live++;
             client_open(&clients[opened++]);
         }
         turn();
     }
+    t->seconds = (double)(wire_now_ns() - begin) / 1e9;
+}
+
+void clients_run(const struct plan *p, uint64_t requests, struct tally *t)
+{
+    uint64_t begin = wire_now_ns();
+
+    prepare(p, requests, t);
+    for (unsigned i = 0; i < p->connections && i < requests; i++) {
+        struct client *c = &clients[i];
+
+        live++;
+        if (c->state == HELD) {
+            begin_request(c);
+            advance(c);
+        } else {
+            client_open(c);
+        }
+    }
+    while (live)
+        turn();
     t->seconds = (double)(wire_now_ns() - begin) / 1e9;
 }

@@ -17,9 +17,7 @@ struct plan {
     uint64_t upload; /* bytes of body */
     SSL_CTX *tls;
     unsigned connections;
-    uint64_t requests; /* all clients together */
-    bool is_new;       /* a connection for each request */
-    bool is_hold;      /* each client makes one request and keeps its connection */
+    bool is_new; /* a connection for each request */
 };
 
 struct tally {
@@ -28,7 +26,9 @@ struct tally {
     struct histogram latency; /* from the first byte written (is_new: from connect) to the last one read */
 };
 
-/* Run the plan to its end. With is_hold the connections stay open after it. The first failure is told on stderr. */
-void clients_run(const struct plan *plan, struct tally *tally);
+/* Open all connections and make one request on each; not with is_new. plan is kept. */
+void clients_open(const struct plan *plan, struct tally *tally);
+/* So many requests, all clients together; connections stay open after it. The first failure is told on stderr. */
+void clients_run(const struct plan *plan, uint64_t requests, struct tally *tally);
 
 #endif

@@ -18,7 +18,9 @@ static const char usage[] =
     "  --connections N        64\n"
     "  --requests N           10000, all connections together\n"
     "  --new                  a new connection for each request\n"
-    "  --hold                 one request on each connection, then keep all of them until standard input ends\n";
+    "  --steps                open the connections with a request on each and report; then run as many requests as\n"
+    "                         each line of standard input says, and report; connections stay\n"
+    "Otherwise connections are opened first and not counted, but for --new.\n";
 
 static uint64_t number(const char *text)
 {
@@ -42,14 +44,15 @@ static const char *read_token(const char *path)
     return token;
 }
 
-static struct plan read_options(int argc, char **argv)
+static struct plan read_options(int argc, char **argv, uint64_t *requests, bool *steps)
 {
     static const struct option options[] = {
-        {"connect", 1, NULL, 'c'}, {"name", 1, NULL, 'n'},     {"ca", 1, NULL, 'a'},          {"tunnel", 1, NULL, 't'},
-        {"path", 1, NULL, 'p'},    {"upload", 1, NULL, 'u'},   {"connections", 1, NULL, 'k'}, {"token-file", 1, NULL, 'f'},
-        {"new", 0, NULL, 'w'},     {"requests", 1, NULL, 'r'}, {"hold", 0, NULL, 'h'},        {NULL, 0, NULL, 0},
+        {"connect", 1, NULL, 'c'},     {"name", 1, NULL, 'n'},  {"ca", 1, NULL, 'a'},
+        {"tunnel", 1, NULL, 't'},      {"path", 1, NULL, 'p'},  {"upload", 1, NULL, 'u'},
+        {"connections", 1, NULL, 'k'}, {"new", 0, NULL, 'w'},   {"token-file", 1, NULL, 'f'},
+        {"requests", 1, NULL, 'r'},    {"steps", 0, NULL, 's'}, {NULL, 0, NULL, 0},
     };
-    struct plan p = {.method = "GET", .path = "/1024", .connections = 64, .requests = 10000};
+    struct plan p = {.method = "GET", .path = "/1024", .connections = 64};
     const char *ca = NULL;
     int option;
 
@@ -63,9 +66,9 @@ static struct plan read_options(int argc, char **argv)
         case 'p': p.path = optarg; break;
         case 'u': p.upload = number(optarg), p.method = "PUT"; break;
         case 'k': p.connections = (unsigned)number(optarg); break;
-        case 'r': p.requests = number(optarg); break;
+        case 'r': *requests = number(optarg); break;
         case 'w': p.is_new = true; break;
-        case 'h': p.is_hold = true; break;
+        case 's': *steps = true; break;
         default: fputs(usage, stderr); exit(2);
         }
     if (!p.address || !p.name || !ca || optind != argc) {
@@ -87,17 +90,40 @@ static void report(const struct tally *t)
     fflush(stdout);
 }
 
+/* True when all requests were answered. */
+static bool run_steps(const struct plan *p, struct tally *t)
+{
+    char line[32];
+    bool good = true;
+
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+        clients_run(p, number(line), t);
+        report(t);
+        good = good && !t->failures;
+    }
+    return good;
+}
+
 int main(int argc, char **argv)
 {
-    struct plan p = read_options(argc, argv);
+    uint64_t requests = 10000;
+    bool steps = false;
+    struct plan p = read_options(argc, argv, &requests, &steps);
     static struct tally tally;
+    bool good = true;
 
     wire_need_files(p.connections + 100);
-    if (p.connections > p.requests && !p.is_hold)
-        p.connections = (unsigned)p.requests;
-    clients_run(&p, &tally);
-    report(&tally);
-    while (p.is_hold && getchar() != EOF)
-        continue;
-    return tally.failures ? 1 : 0;
+    if (!p.is_new)
+        clients_open(&p, &tally);
+    good = !tally.failures;
+    if (steps) {
+        report(&tally);
+        good = run_steps(&p, &tally) && good;
+    } else {
+        clients_run(&p, requests, &tally);
+        report(&tally);
+        good = good && !tally.failures;
+    }
+    return good ? 0 : 1;
 }
