@@ -313,13 +313,6 @@ static bool verify_es256(const struct key *k, struct slice input, struct slice s
     return ok;
 }
 
-static bool verify_rs256(const struct key *k, struct slice input, struct slice signature)
-{
-    if (signature.len != (size_t)EVP_PKEY_get_size(k->public))
-        return false;
-    return digest_verify(k->public, input, (const unsigned char *)signature.ptr, signature.len);
-}
-
 static bool verify_hs256(const struct key *k, struct slice input, struct slice signature)
 {
     struct slice shared = secret_slice(k->shared);
@@ -338,7 +331,7 @@ bool key_verify(const struct key *k, struct slice input, struct slice signature)
     case ALGORITHM_ES256:
         return verify_es256(k, input, signature);
     case ALGORITHM_RS256:
-        return verify_rs256(k, input, signature);
+        return digest_verify(k->public, input, (const unsigned char *)signature.ptr, signature.len);
     case ALGORITHM_HS256:
         return verify_hs256(k, input, signature);
     case N_ALGORITHMS:

@@ -210,10 +210,6 @@ struct identity *verifier_check(struct verifier *v, struct slice token, const st
     unsigned char print[FINGERPRINT];
     struct identity *identity;
 
-    if (token.len > TOKEN_MAX) {
-        fault_reason(why, REASON_TOKEN_OVERSIZE, "the token has %zu bytes; at most %d are read", token.len, TOKEN_MAX);
-        return NULL;
-    }
     fingerprint(v, token, print);
     identity = remembered(v, print);
     if (!identity)

@@ -293,6 +293,34 @@ static void two_that_append_at_once_lose_nothing_even_while_the_file_is_compacte
     revocations_free(r);
 }
 
+/* Whoever waited for the lock must not write into the file that was replaced meanwhile. */
+static void an_append_that_waited_goes_into_the_new_file(void **state)
+{
+    struct revocations *r;
+    int status, fd;
+    pid_t pid;
+
+    (void)state;
+    assert_true(revocations_append(path, REVOKE_JTI, SLICE("old"), 0, NULL));
+    fd = open(path, O_RDONLY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    pid = fork();
+    if (pid == 0) {
+        close(fd); /* or this copy would keep the lock */
+        _exit(!revocations_append(path, REVOKE_JTI, SLICE("waited"), 0, NULL));
+    }
+    usleep(100000); /* it waits now; should it be slower, this row proves nothing and fails nothing */
+    assert_true(file_replace(path, 0600, SLICE(GOOD), NULL));
+    close(fd);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    r = create();
+    assert_true(is_revoked(r, "a", "x", 1, 1));
+    assert_true(is_revoked(r, "waited", "x", 1, 1));
+    assert_false(is_revoked(r, "old", "x", 1, 1));
+    revocations_free(r);
+}
+
 static void reading_for_a_tool_changes_nothing(void **state)
 {
     struct revocations *r;
@@ -329,6 +357,7 @@ int main(void)
         ROW(memory_that_holds_no_revocations_is_refused),
         ROW(sixteen_thousand_are_all_found_and_no_others),
         ROW(two_that_append_at_once_lose_nothing_even_while_the_file_is_compacted),
+        ROW(an_append_that_waited_goes_into_the_new_file),
         ROW(reading_for_a_tool_changes_nothing),
     };
 

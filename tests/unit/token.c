@@ -315,6 +315,7 @@ static void claims_are_judged_strictly(void **state)
         {"cnf empty", "cnf", "{}", REASON_TOKEN_CLAIMS},
         {"cnf a text", "cnf", "\"in\"", REASON_TOKEN_CLAIMS},
         {"cnf by certificate", "cnf", "{\"x5t#S256\":\"abc\"}", REASON_TOKEN_BINDING},
+        {"cnf by certificate that is called as the listener", "cnf", "{\"x5t#S256\":\"in\"}", REASON_TOKEN_BINDING},
         {"cnf by DPoP key", "cnf", "{\"jkt\":\"abc\"}", REASON_TOKEN_BINDING},
         {"cnf with one part unknown", "cnf", "{\"exeat-listener\":\"in\",\"jkt\":\"a\"}", REASON_TOKEN_BINDING},
         {"details of another type", "authorization_details", "[{\"type\":\"payment\",\"x\":1}]", REASON_NONE},
@@ -698,7 +699,7 @@ static void what_is_remembered_is_bounded_and_used_least_goes_first(void **state
     struct verifier *v = make_verifier(); /* remembers eight */
     struct buf tokens[10] = {{0}};
     struct token_context context = {.listener = "in", .now_s = NOW};
-    struct identity *held;
+    struct identity *held, *again;
 
     (void)state;
     for (int i = 0; i < 10; i++) {
@@ -711,6 +712,9 @@ static void what_is_remembered_is_bounded_and_used_least_goes_first(void **state
     for (int i = 1; i < 10; i++)
         assert_int_equal(judge(v, buf_slice(&tokens[i]), "in", NULL, NOW), REASON_NONE);
     assert_string_equal(identity_jti(held), "j0"); /* forgotten by the verifier, held by the session */
+    again = verifier_check(v, buf_slice(&tokens[0]), &context, NULL);
+    assert_ptr_not_equal(again, held);
+    identity_unref(again);
     for (int i = 0; i < 10; i++) {
         struct identity *i1 = verifier_check(v, buf_slice(&tokens[9]), &context, NULL);
         struct identity *i2 = verifier_check(v, buf_slice(&tokens[9]), &context, NULL);
