@@ -65,35 +65,66 @@ static bool read_status_line(struct slice line, struct head *h, struct fault *wh
 
 /* ---- what the fields say ---- */
 
+/* More names in Connection than this are no use to anybody but to make every look at them dear. */
+enum { OPTIONS_MAX = 32 };
+
 /* The fields that decide, found in one pass. */
 struct deciding {
-    const struct field *length, *coding, *host, *expect;
-    size_t n_length, n_coding, n_host, n_expect;
-    bool close, keep_alive, upgrade, has_upgrade;
+    const struct field *length, *coding, *expect;
+    size_t n_length, n_coding, n_host, n_expect, n_options;
+    bool close, keep_alive, upgrade, has_upgrade, forbidden;
 };
 
-static void note(struct deciding *d, const struct head *h, const struct field *f)
+/* Fields that a Connection field may not take away from the next hop (RFC 9110 7.6.1). */
+static bool is_end_to_end(struct slice option)
+{
+    static const struct slice names[] = {
+        {"host", 4}, {"content-length", 14}, {"transfer-encoding", 17}, {"expect", 6}, {"via", 3},
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (slice_equals_nocase(option, names[i]))
+            return true;
+    return false;
+}
+
+static void note_connection(struct deciding *d, struct slice list)
+{
+    struct slice piece;
+
+    while (slice_next(&list, ',', &piece) && ++d->n_options <= OPTIONS_MAX) {
+        struct slice option = slice_trim(piece);
+
+        if (slice_equals_nocase(option, SLICE("close")))
+            d->close = true;
+        else if (slice_equals_nocase(option, SLICE("keep-alive")))
+            d->keep_alive = true;
+        else if (slice_equals_nocase(option, SLICE("upgrade")))
+            d->upgrade = true;
+        else
+            d->forbidden = d->forbidden || is_end_to_end(option);
+    }
+}
+
+static void note(struct deciding *d, const struct field *f)
 {
     struct slice n = f->name;
 
-    if (n.len == 14 && slice_is_nocase(n, "content-length")) {
+    if (slice_equals_nocase(n, SLICE("content-length"))) {
         d->length = f;
         d->n_length++;
-    } else if (n.len == 17 && slice_is_nocase(n, "transfer-encoding")) {
+    } else if (slice_equals_nocase(n, SLICE("transfer-encoding"))) {
         d->coding = f;
         d->n_coding++;
-    } else if (n.len == 4 && slice_is_nocase(n, "host")) {
-        d->host = f;
+    } else if (slice_equals_nocase(n, SLICE("host"))) {
         d->n_host++;
-    } else if (n.len == 6 && slice_is_nocase(n, "expect")) {
+    } else if (slice_equals_nocase(n, SLICE("expect"))) {
         d->expect = f;
         d->n_expect++;
-    } else if (n.len == 7 && slice_is_nocase(n, "upgrade")) {
+    } else if (slice_equals_nocase(n, SLICE("upgrade"))) {
         d->has_upgrade = true;
-    } else if (n.len == 10 && slice_is_nocase(n, "connection")) {
-        d->close = d->close || head_lists(h, "connection", "close");
-        d->keep_alive = d->keep_alive || head_lists(h, "connection", "keep-alive");
-        d->upgrade = d->upgrade || head_lists(h, "connection", "upgrade");
+    } else if (slice_equals_nocase(n, SLICE("connection"))) {
+        note_connection(d, f->value);
     }
 }
 
@@ -118,17 +149,6 @@ static bool read_framing(const struct deciding *d, struct head *h, struct fault 
     return true;
 }
 
-/* Fields that a Connection field may not take away from the next hop (RFC 9110 7.6.1). */
-static bool names_what_it_must_not(const struct head *h)
-{
-    static const char *const names[] = {"host", "content-length", "transfer-encoding", "expect", "via"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (head_lists(h, "connection", names[i]))
-            return true;
-    return false;
-}
-
 static bool judge_request(const struct deciding *d, struct head *h, struct fault *why)
 {
     if (d->n_host > 1 || (d->n_host == 0 && h->minor == 1))
@@ -145,19 +165,27 @@ static bool judge_request(const struct deciding *d, struct head *h, struct fault
     return true;
 }
 
+/* RFC 9112 6.1, RFC 9110 8.6: a status without content must not announce any; somebody would read it. */
+static bool judge_response(const struct deciding *d, struct head *h, struct fault *why)
+{
+    if ((h->status < 200 || h->status == 204) && (d->n_coding || h->length))
+        return bad(why, "content announced by a status that has none");
+    if (h->framing == FRAMING_NONE)
+        h->framing = FRAMING_CLOSE;
+    return true;
+}
+
 static bool judge(enum message_kind kind, const struct deciding *d, struct head *h, struct fault *why)
 {
     if (!read_framing(d, h, why))
         return false;
-    if (names_what_it_must_not(h))
+    if (d->forbidden)
         return bad(why, "Connection names a field that is not the connection's");
+    if (d->n_options > OPTIONS_MAX)
+        return bad(why, "Connection names too many options");
     h->keep_alive = !d->close && (h->minor == 1 || d->keep_alive);
     h->upgrade = d->upgrade && d->has_upgrade;
-    if (kind == MESSAGE_REQUEST)
-        return judge_request(d, h, why);
-    if (h->framing == FRAMING_NONE)
-        h->framing = FRAMING_CLOSE;
-    return true;
+    return kind == MESSAGE_REQUEST ? judge_request(d, h, why) : judge_response(d, h, why);
 }
 
 bool head_parse(enum message_kind kind, struct slice raw, const struct message_limits *limits, struct field *fields,
@@ -177,7 +205,7 @@ bool head_parse(enum message_kind kind, struct slice raw, const struct message_l
         if (!line_field(line, &fields[h->n_fields], why))
             return false;
         h->n_fields++;
-        note(&d, h, &fields[h->n_fields - 1]);
+        note(&d, &fields[h->n_fields - 1]);
     }
     return judge(kind, &d, h, why);
 }

@@ -1,27 +1,57 @@
+#include <endian.h>
+#include <string.h>
+
 #include "net/line.h"
+
+static const bool token_bytes[256] = {
+    ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['0' ... '9'] = true, ['!'] = true, ['#'] = true, ['$'] = true,
+    ['%'] = true,         ['&'] = true,         ['\''] = true,        ['*'] = true, ['+'] = true, ['-'] = true,
+    ['.'] = true,         ['^'] = true,         ['_'] = true,         ['`'] = true, ['|'] = true, ['~'] = true,
+};
 
 bool line_is_token(struct slice s)
 {
-    static const char marks[] = "!#$%&'*+-.^_`|~";
-
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i];
-        bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-
-        if (!alnum && slice_find(slice_make(marks, sizeof marks - 1), c) < 0)
+    for (size_t i = 0; i < s.len; i++)
+        if (!token_bytes[(unsigned char)s.ptr[i]])
             return false;
-    }
     return s.len > 0;
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* Eight bytes at once: the lowest marked bit belongs to the first control; 0 when there is none. */
+static uint64_t mark_controls(const char *eight)
+{
+    const uint64_t ones = 0x0101010101010101, tops = ones << 7;
+    uint64_t word, deleted;
+
+    memcpy(&word, eight, sizeof word);
+    word = le64toh(word);
+    deleted = word ^ ones * 0x7f;
+    return (((word - ones * 0x20) & ~word) | ((deleted - ones) & ~deleted)) & tops;
+}
+
+size_t line_control(struct slice s, size_t from)
+{
+    for (; from + 8 <= s.len; from += 8) {
+        uint64_t marks = mark_controls(s.ptr + from);
+
+        if (marks)
+            return from + (size_t)__builtin_ctzll(marks) / 8;
+    }
+    while (from < s.len && !is_control(s.ptr[from]))
+        from++;
+    return from;
 }
 
 static bool is_value(struct slice s)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
+    for (size_t i = 0; (i = line_control(s, i)) < s.len; i++)
+        if (s.ptr[i] != '\t')
             return false;
-    }
     return true;
 }
 

@@ -6,6 +6,8 @@
 
 /* RFC 9110 5.6.2 */
 bool line_is_token(struct slice s);
+/* Where the first control octet (below 0x20, or 0x7f) stands at or after from; s.len when there is none. */
+size_t line_control(struct slice s, size_t from);
 /* "name: value" without its CRLF. Refused: no or blank name, white space around it, a fold, controls in the value. */
 bool line_field(struct slice line, struct field *out, struct fault *why);
 /* Cut the first line, without CRLF, from s (which ends every line with CRLF). */

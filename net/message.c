@@ -35,6 +35,7 @@ struct message {
     bool blank_seen;   /* the one empty line allowed before a request */
     uint8_t digits;
     uint16_t extension;
+    size_t start_line; /* bytes of the start line, once it is whole */
     size_t line_start; /* in raw: where the current line began */
     size_t n_lines;
     uint64_t left; /* of the length or the chunk */
@@ -124,7 +125,9 @@ enum line_look { LOOK_MORE, LOOK_DONE, LOOK_BAD };
 static enum line_look look(struct message *m, struct slice bytes, size_t base, size_t *used)
 {
     for (size_t i = 0; i < bytes.len; i++) {
-        unsigned char c = (unsigned char)bytes.ptr[i];
+        if (!m->last_cr && (i = line_control(bytes, i)) == bytes.len)
+            break;
+        char c = bytes.ptr[i];
 
         if (m->last_cr != (c == '\n'))
             return LOOK_BAD; /* CR without LF, or LF without CR */
@@ -133,12 +136,13 @@ static enum line_look look(struct message *m, struct slice bytes, size_t base, s
             bool empty = base + i == m->line_start + 1;
 
             m->line_start = base + i + 1;
-            m->n_lines++;
+            if (m->n_lines++ == 0)
+                m->start_line = m->line_start;
             if (empty) {
                 *used = i + 1;
                 return LOOK_DONE;
             }
-        } else if ((c < 0x20 && c != '\t' && c != '\r') || c == 0x7f) {
+        } else if (c != '\t' && c != '\r') {
             return LOOK_BAD;
         }
     }
@@ -148,10 +152,12 @@ static enum line_look look(struct message *m, struct slice bytes, size_t base, s
 
 static bool is_too_large(struct message *m, struct fault *why)
 {
-    size_t len = buf_len(&m->raw);
+    size_t len = buf_len(&m->raw), start_line = m->n_lines ? m->start_line : len;
 
-    if (m->kind == MESSAGE_REQUEST && m->n_lines == 0 && len > m->limits->target + 64)
+    if (m->kind == MESSAGE_REQUEST && start_line > m->limits->target + 64)
         return !fault_reason(why, REASON_TARGET_TOO_LONG, "the target is longer than %zu bytes", m->limits->target);
+    if (m->n_lines > m->limits->n_fields + 2) /* the start line and the empty one */
+        return !fault_reason(why, REASON_HEAD_TOO_LARGE, "more than %zu fields", m->limits->n_fields);
     return len > m->limits->head &&
            !fault_reason(why, REASON_HEAD_TOO_LARGE, "the head is larger than %zu bytes", m->limits->head);
 }
