@@ -30,10 +30,13 @@ UNIT := $(wildcard tests/unit/*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
 
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT))
+FUZZ := $(wildcard tests/fuzz/*.c)
+FUZZ_SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+FUZZ_SECONDS ?= 60
+CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT) $(FUZZ))
 E2E := $(wildcard tests/e2e)
 
-.PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize demo run bare install clean
+.PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize fuzz demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything
@@ -120,6 +123,20 @@ check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
 sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) B=build/asan CC=gcc OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
 	    CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE' all unit e2e
+
+$(B)/fuzz/%: tests/fuzz/%.c $(B)/libexeat.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) -o $@
+
+fuzz: test-deps ## feed what reads hostile bytes with more of them (FUZZ_SECONDS=60 each)
+	@$(MAKE) B=build/fuzzing CC=clang OPTIMISE='-O1 -g' LDFLAGS='$(FUZZ_SANITIZE)' \
+	    CFLAGS='$(FUZZ_SANITIZE) -U_FORTIFY_SOURCE -Wno-format-nonliteral -Wno-unused-command-line-argument' \
+	    $(patsubst tests/fuzz/%.c,build/fuzzing/fuzz/%,$(FUZZ))
+	@$(PYTHON) -B tests/fuzz/seeds build/fuzzing/corpus
+	@for f in $(patsubst tests/fuzz/%.c,%,$(FUZZ)); do \
+	    mkdir -p build/fuzzing/corpus/$$f && echo "fuzz: $$f" && \
+	    build/fuzzing/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzzing/ \
+	        build/fuzzing/corpus/$$f 2>build/fuzzing/$$f.log || { tail -40 build/fuzzing/$$f.log; exit 1; }; done; echo "fuzz: nothing found"
 
 demo: $(B)/exeat ## real clients through the gateway to a registry on this machine, allowed and refused
 	@tests/install demo

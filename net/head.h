@@ -9,8 +9,9 @@
  * Transfer-Encoding, repeated Content-Length (even equal), Content-Length that is
  * not plain digits, more than one space in the request line, bare CR or LF, NUL
  * and controls in values, white space before the colon, chunk sizes with signs,
- * blanks or more than 16 digits, bare LF in chunk lines, chunk extensions longer than 1 KiB a body,
- * trailers that frame, route or authenticate (RFC 9110 6.5.1).
+ * blanks or more than 15 digits, bare LF in chunk lines, chunk extensions longer than 1 KiB a body,
+ * trailers that frame, route or authenticate (RFC 9110 6.5.1), a Connection field that names more than 32 options or a
+ * field that belongs to both ends, content announced by 1xx and 204.
  */
 #ifndef NET_HEAD_H
 #define NET_HEAD_H

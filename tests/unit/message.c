@@ -7,65 +7,13 @@
 
 #include <cmocka.h>
 
-#include "net/head.h"
+#include "message_fixture.h"
 
 static const struct message_limits limits = {.head = 1024, .target = 64, .n_fields = 8};
 
-/* What came out: H head, a body bytes, T trailers, E end, ! bad; then M. */
-static void feed(struct message *m, struct slice input, struct buf *out)
-{
-    for (;;) {
-        struct fault why = {0};
-        size_t used = 0;
-        enum message_event event = message_feed(m, input, &used, &why);
-
-        assert_true(used <= input.len);
-        if (event == MESSAGE_HEAD)
-            buf_char(out, 'H');
-        else if (event == MESSAGE_BODY)
-            buf_append(out, message_body(m));
-        else if (event == MESSAGE_TRAILERS)
-            buf_char(out, 'T');
-        else if (event == MESSAGE_END)
-            buf_char(out, 'E');
-        else if (event == MESSAGE_BAD) {
-            buf_char(out, '!');
-            return;
-        } else
-            return;
-        input = slice_from(input, used);
-        if (event == MESSAGE_END) {
-            message_reset(m);
-            if (input.len == 0)
-                return;
-        }
-    }
-}
-
 static void expect(enum message_kind kind, bool head_request, const char *name, const char *raw, const char *events)
 {
-    size_t len = strlen(raw);
-
-    for (size_t cut = 0; cut <= len + 1; cut++) {
-        struct message *m = message_new(kind, &limits);
-        struct buf out = {0};
-
-        message_expect(m, head_request);
-        if (cut == len + 1) {
-            for (size_t i = 0; i < len && !(buf_len(&out) && out.ptr[out.end - 1] == '!'); i++)
-                feed(m, slice_make(raw + i, 1), &out);
-        } else {
-            feed(m, slice_make(raw, cut), &out);
-            if (!(buf_len(&out) && out.ptr[out.end - 1] == '!'))
-                feed(m, slice_make(raw + cut, len - cut), &out);
-        }
-        buf_char(&out, '\0');
-        /* a refusal repeated after a refusal is one refusal */
-        if (strcmp(buf_slice(&out).ptr, events) != 0)
-            fail_msg("%s (cut %zu): expected %s, got %s", name, cut, events, buf_slice(&out).ptr);
-        buf_free(&out);
-        message_free(m);
-    }
+    expect_bytes(&limits, kind, head_request, name, slice_of(raw), events);
 }
 
 #define R(fields) "GET / HTTP/1.1\r\nHost: a\r\n" fields "\r\n"
@@ -127,6 +75,16 @@ static void requests(void **state)
         {"eight fields", R("a: 1\r\nb: 1\r\nc: 1\r\nd: 1\r\ne: 1\r\nf: 1\r\ng: 1\r\n"), "HE"},
         {"a target over the limit",
          "GET /3456789012345678901234567890123456789012345678901234567890123456789 HTTP/1.1\r\nHost: a\r\n\r\n", "!"},
+        {"a start line over the limit, whole or not",
+         "GET / 5678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890"
+         "1234567890123456789\r\n", "!"},
+        {"ten fields before the head is whole",
+         "GET / HTTP/1.1\r\nHost: a\r\na: 1\r\nb: 1\r\nc: 1\r\nd: 1\r\ne: 1\r\nf: 1\r\ng: 1\r\nh: 1\r\ni: 1\r\n", "!"},
+        {"32 options in Connection", R("Connection: a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\r\n"), "HE"},
+        {"33 options in Connection", R("Connection: a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\r\n"), "!"},
+        {"33 options in two lines of it",
+         R("Connection: a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\r\nConnection: a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\r\n"), "!"},
+        {"a blank after the version", "GET / HTTP/1.1 \r\nHost: a\r\n\r\n", "!"},
         {"TLS where HTTP belongs", "\x16\x03\x01\x02", "!"},
     };
 
@@ -144,6 +102,31 @@ static void responses(void **state)
         {"200 with a length", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", "HabE", false},
         {"200 to HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "HE", true},
         {"204", "HTTP/1.1 204 No Content\r\n\r\n", "HE", false},
+        {"204 with an empty length", "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", "HE", false},
+        {"204 that announces content", "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n", "!", false},
+        {"204 with a coding", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", "!", false},
+        {"100 with a coding", "HTTP/1.1 100 Continue\r\nTransfer-Encoding: chunked\r\n\r\n", "!", false},
+        {"after 204 comes another head", "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "HEHaE", false},
+        {"after 204 content is no head", "HTTP/1.1 204 No\r\n\r\nab\r\n\r\n", "HE!", false},
+        {"chunked to HEAD has no chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HE", true},
+        {"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n", "HabE", false},
+        {"chunked with trailers", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nETag: x\r\n\r\n", "HTE", false},
+        {"until the end", "HTTP/1.1 200 OK\r\n\r\nab", "Hab", false},
+        {"until the end, in 1.0 with keep-alive", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\nab", "Hab", false},
+        {"304 with a coding has no chunks", "HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n", "HE", false},
+        {"101 ends the reading", "HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", "HE", false},
+        {"a status with letters", "HTTP/1.1 2x0 OK\r\n\r\n", "!", false},
+        {"a status with a sign", "HTTP/1.1 +20 OK\r\n\r\n", "!", false},
+        {"status 099", "HTTP/1.1 099 OK\r\n\r\n", "!", false},
+        {"two spaces before the status", "HTTP/1.1  200 OK\r\n\r\n", "!", false},
+        {"no version", "200 OK\r\n\r\n", "!", false},
+        {"a control in the reason", "HTTP/1.1 200 O\x01K\r\n\r\n", "!", false},
+        {"an empty reason", "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", "HE", false},
+        {"a length that is no number", "HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n", "!", false},
+        {"a coding in 1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "!", false},
+        {"another coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "!", false},
+        {"lines that end with LF only", "HTTP/1.1 200 OK\nContent-Length: 0\n\n", "!", false},
+        {"a blank before the colon", "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n", "!", false},
         {"304 with a length", "HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n", "HE", false},
         {"100 and then 200", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "HEHE", false},
         {"no reason phrase", "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", "HE", false},
