@@ -38,8 +38,13 @@ bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool
 static void become(const struct spawn_plan *plan)
 {
     static const struct rlimit no_core = {0, 0};
+    struct rlimit files;
 
     setrlimit(RLIMIT_CORE, &no_core);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* as many connections as we may have */
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     if (plan->uid) {
         if (setgroups(0, NULL) < 0 || setresgid(plan->gid, plan->gid, plan->gid) < 0 ||
             setresuid(plan->uid, plan->uid, plan->uid) < 0)
