@@ -24,6 +24,14 @@ static void put_identity(struct record_writer *w, const struct identity *i)
         return;
     put_text(w, FIELD_SANDBOX, identity_sandbox(i));
     put_text(w, FIELD_TOKEN_JTI, identity_jti(i));
+}
+
+/* The whole of what the token says: once a tunnel, in the CONNECT's record, and again when a newer token comes. */
+static void put_token(struct record_writer *w, const struct identity *i)
+{
+    put_identity(w, i);
+    if (!i)
+        return;
     put_text(w, FIELD_TOKEN_ISS, identity_issuer(i));
     put_text(w, FIELD_TOKEN_KID, identity_kid(i));
     put_text(w, FIELD_TOKEN_CLIENT, identity_client_id(i));
@@ -101,7 +109,12 @@ void evidence_decision(struct exchange *x)
     put_client(&w, x->session);
     put_text(&w, FIELD_ACTION, x->reason ? "deny" : "allow");
     put_reason(&w, x, REASON_ALLOWED);
-    put_identity(&w, x->identity);
+    if (x->session->tunnel.open && x->session->token_told) {
+        put_identity(&w, x->identity);
+    } else {
+        put_token(&w, x->identity);
+        x->session->token_told = x->session->tunnel.open;
+    }
     if (x->decision.service)
         put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
     put_text(&w, FIELD_RULE, x->decision.rule);

@@ -186,6 +186,7 @@ static enum exchange_state grant_tunnel(struct exchange *x)
                                 .host = text_copy(slice_of(x->request.host)),
                                 .port = x->request.port};
     session_set_identity(s, identity_ref(x->identity), exchange_token(x));
+    s->token_told = true; /* in the CONNECT's decision */
     worker_count(x->worker, COUNTER_TUNNELS, 1);
     x->status = 200;
     return exchange_end(x, EXCHANGE_TUNNEL, "tunnel");

@@ -381,6 +381,7 @@ void session_set_identity(struct session *s, struct identity *i, struct slice to
     secret_free(s->token);
     s->identity = i;
     s->token = copy;
+    s->token_told = false;
 }
 
 void session_tick(struct session *s)

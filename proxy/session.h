@@ -44,6 +44,7 @@ struct session {
     char source_ip[48], source_text[56];
     struct tunnel tunnel;
     struct identity *identity;    /* of the tunnel's CONNECT, or of a newer token inside it */
+    bool token_told;              /* a record of this tunnel has the whole of what the token says */
     struct secret *token;         /* its text, looked for in what leaves */
     bool client_ended;            /* the client has sent its end (half-close) */
     bool busy;                    /* has had an exchange since the last tick: keeps its TLS buffers */
