@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "proxy/counters.h"
 
-enum { BACKLOG = 1024 };
+enum { BACKLOG = 1024, PINS = 32768 /* unbound tokens alive at once; 1.5 MiB */ };
 
 static void *must(void *p)
 {
@@ -213,13 +213,13 @@ static bool open_counters(struct assets *a, struct fault *why)
     return true;
 }
 
-static bool open_revocations(struct assets *a, const char *state, struct fault *why)
+static bool open_tokens(struct assets *a, const char *state, struct fault *why)
 {
     char *path = file_join(state, "revocations");
 
     a->revocations = revocations_create(path, why);
     free(path);
-    return a->revocations != NULL;
+    return a->revocations && (a->pins = pins_create(PINS, why));
 }
 
 bool assets_open(struct assets *a, struct gateway_config *config, struct fault *why)
@@ -228,7 +228,7 @@ bool assets_open(struct assets *a, struct gateway_config *config, struct fault *
 
     *a = (struct assets){.config = config, .journal_fd = -1, .n_workers = config->workers};
     return file_make_directory(state, 0700, why) && lock_state(state, why) && open_journal(a, why) &&
-           open_counters(a, why) && open_revocations(a, state, why) && open_listening(a, why);
+           open_counters(a, why) && open_tokens(a, state, why) && open_listening(a, why);
 }
 
 static int chown_files(int directory_fd, uid_t uid, gid_t gid)
@@ -274,5 +274,6 @@ void assets_close(struct assets *a)
     if (a->journal_fd >= 0)
         close(a->journal_fd);
     revocations_free(a->revocations);
+    pins_free(a->pins);
     *a = (struct assets){.journal_fd = -1};
 }

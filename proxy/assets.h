@@ -5,6 +5,7 @@
 #ifndef PROXY_ASSETS_H
 #define PROXY_ASSETS_H
 
+#include "authz/pins.h"
 #include "authz/revocation.h"
 #include "net/addr.h"
 #include "proxy/config.h"
@@ -23,6 +24,7 @@ struct assets {
     struct listening *listening;
     size_t n_listening;
     struct revocations *revocations;
+    struct pins *pins;
     int journal_fd;
     int *counters; /* by worker */
     int n_workers;

@@ -115,6 +115,7 @@ static void give_assets(struct supervisor *s, struct process *p)
     if (p->role == ROLE_WORKER) {
         give_counters(s, p, p->index);
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
+        give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
     }
     for (int i = 0; p->role == ROLE_CLERK && i < s->assets.n_workers; i++)
         give_counters(s, p, i);

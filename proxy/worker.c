@@ -27,7 +27,7 @@ struct listener {
 static struct worker worker;
 static struct listener *listeners;
 static struct timer *tick, *pause_timer;
-static int revocations_fd_given = -1, counters_fd_given = -1;
+static int revocations_fd_given = -1, pins_fd_given = -1, counters_fd_given = -1;
 
 void worker_count(struct worker *w, enum counter c, int64_t by)
 {
@@ -185,13 +185,15 @@ static bool read_canaries(struct worker *w, struct fault *why)
 
 static bool read_authority(struct worker *w, struct fault *why)
 {
-    if (revocations_fd_given < 0)
-        return fault_set(why, FAULT_MISSING, "no revocations were handed over");
+    if (revocations_fd_given < 0 || pins_fd_given < 0)
+        return fault_set(why, FAULT_MISSING, "no revocations or pins were handed over");
     w->revocations = revocations_map(revocations_fd_given, why);
-    if (!w->revocations || !(w->issuers = issuers_compile(w->role->conf, w->role->files, why)))
+    w->pins = pins_map(pins_fd_given, why);
+    if (!w->revocations || !w->pins || !(w->issuers = issuers_compile(w->role->conf, w->role->files, why)))
         return false;
     w->verifier = verifier_new(w->issuers, w->gateway, w->revocations, w->limits.token_cache);
     verifier_limit_failures(w->verifier, w->limits.token_failures);
+    verifier_use_pins(w->verifier, w->pins);
     w->revocations_seen = revocations_version(w->revocations);
     return w->verifier != NULL;
 }
@@ -284,6 +286,8 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
         listeners = l;
     } else if (type == MSG_SHARED && slice_is(name, "revocations")) {
         revocations_fd_given = fd;
+    } else if (type == MSG_SHARED && slice_is(name, "pins")) {
+        pins_fd_given = fd;
     } else if (type == MSG_SHARED && slice_starts(name, SLICE("counters/"))) {
         counters_fd_given = fd;
     } else {

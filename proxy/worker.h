@@ -30,6 +30,7 @@ struct worker {
 
     struct issuers *issuers;
     struct revocations *revocations;
+    struct pins *pins;
     uint64_t revocations_seen;
     struct verifier *verifier;
 
