@@ -28,7 +28,8 @@ struct stream {
     struct buf in, out;
     struct slice fresh; /* input still in the shared buffer, while on() runs */
     bool up;            /* plain, or handshake done */
-    bool ended;         /* END, CUT or FAIL was told */
+    bool ended;         /* END, CUT or FAIL was told: no more input */
+    bool gone;          /* CUT or FAIL was told: no more events at all */
     bool broken;        /* writing failed */
     bool ending;        /* stream_end was called */
     bool shut;          /* close_notify and FIN are out */
@@ -65,9 +66,11 @@ static void update_interest(struct stream *s)
 
 static void tell(struct stream *s, enum stream_event event)
 {
-    if (s->dead || s->ended)
+    if (s->dead || s->gone)
         return;
-    if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL)
+    if (event == STREAM_CUT || event == STREAM_FAIL)
+        s->gone = true;
+    if (event == STREAM_END || s->gone)
         s->ended = true;
     s->on(s->arg, event);
 }
@@ -282,11 +285,15 @@ static void shake_hands(struct stream *s)
 
 static void progress(struct stream *s, unsigned ready)
 {
+    bool hidden = s->ssl && (!s->up || s->tls_wants_write); /* records may lie inside OpenSSL, where no poll sees them */
+
     s->tls_wants_write = false;
     if (!s->up && s->ssl && !s->ended)
         shake_hands(s);
     if (s->dead)
         return;
+    if (hidden)
+        ready |= WATCH_READ;
     if (s->up && ready & WATCH_WRITE)
         write_out(s);
     if (s->up && ready & WATCH_READ && !s->dead && !s->ended)
@@ -297,7 +304,7 @@ static void progress(struct stream *s, unsigned ready)
         s->was_high = false;
         tell(s, STREAM_ROOM);
     }
-    if (!s->dead && s->broken && !s->ended)
+    if (s->broken)
         tell(s, STREAM_CUT);
     update_interest(s);
 }
@@ -440,8 +447,9 @@ void stream_flush(struct stream *s)
 {
     if (s->dead || !s->up || (buf_len(&s->out) == 0 && !s->ending))
         return;
+    s->was_high = s->was_high || buf_len(&s->out) >= STREAM_HIGH; /* what was put straight into out counts too */
     write_out(s);
-    if ((s->broken && !s->ended) || (s->was_high && buf_len(&s->out) < STREAM_LOW))
+    if ((s->broken && !s->gone) || (s->was_high && buf_len(&s->out) < STREAM_LOW))
         again(s); /* no event of the socket will come of itself */
     if (buf_len(&s->out) >= STREAM_HIGH)
         s->was_high = true;

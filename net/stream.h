@@ -30,7 +30,8 @@ typedef void stream_on(void *arg, enum stream_event event);
 
 /*
  * Takes fd (non-blocking, connected). on may be called from the loop only, never
- * from inside a call to the stream. After END, CUT or FAIL no more input comes.
+ * from inside a call to the stream. After END, CUT or FAIL no more input comes; after END, what concerns writing
+ * still does: ROOM, and CUT when the peer takes no more. CUT and FAIL are the last.
  */
 struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg);
 /* Change who is told (a connection goes from pool to exchange and back). */
