@@ -123,7 +123,8 @@ static ssize_t receive(struct channel *c, char *bytes, size_t room, int *fd)
     for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h))
         if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int)))
             memcpy(fd, CMSG_DATA(h), sizeof *fd);
-    if (got < 2 || m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+    /* MSG_CTRUNC: this process has no room for the descriptor; the message is whole, and says so by having none. */
+    if (got < 2 || m.msg_flags & MSG_TRUNC) {
         if (*fd >= 0)
             close(*fd);
         return -1;
