@@ -102,5 +102,7 @@ struct slice message_body(const struct message *m);
 const struct field *message_trailers(const struct message *m, size_t *n);
 /* True when a first byte of a message has been seen and its end has not. */
 bool message_is_open(const struct message *m);
+/* Everything of it was read: the next feed says END, whatever the input. */
+bool message_is_whole(const struct message *m);
 
 #endif

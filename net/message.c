@@ -100,6 +100,11 @@ bool message_is_open(const struct message *m)
     return m->place != AT_START && m->place != DONE;
 }
 
+bool message_is_whole(const struct message *m)
+{
+    return m->place == AT_END;
+}
+
 static enum message_event broken(struct message *m, struct fault *why)
 {
     m->place = BROKEN;

@@ -80,6 +80,7 @@ struct exchange {
     char detail[240];
     bool recorded;         /* the decision record is acknowledged */
     bool unrecordable;     /* it could not be: the answer is a 503 */
+    bool secretive;        /* the client's own words hold a secret: no record repeats them */
     struct hit hit;
     char hit_place[80];
 
@@ -95,8 +96,10 @@ struct exchange {
     struct buf dropped;
     struct flow up, down;
     bool sent;             /* any byte went to the service */
+    bool repeatable;       /* all of the request is still here */
     bool reused;
     bool retried;
+    bool service_cut;      /* its connection broke: nothing it sent is an end */
 
     /* towards the client */
     bool response_begun;   /* the final head went out */

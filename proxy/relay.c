@@ -1,5 +1,6 @@
 /* COLLECT and FORWARD: the request's content out, the response back, both through the scanner. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proxy/rewrite.h"
@@ -14,9 +15,11 @@ static enum exchange_state body_leak(struct exchange *x, struct hit hit)
     return exchange_leak(x, &hit, "body");
 }
 
-static bool is_over_limit(struct exchange *x)
+static enum exchange_state too_large(struct exchange *x)
 {
-    return x->up.total > service_body_limit(x->decision.service);
+    x->keep_alive = false;
+    exchange_drop_upstream(x, false);
+    return exchange_refuse(x, REASON_BODY_TOO_LARGE, NULL);
 }
 
 static enum exchange_state bad_body(struct exchange *x, const struct fault *why)
@@ -24,6 +27,20 @@ static enum exchange_state bad_body(struct exchange *x, const struct fault *why)
     x->keep_alive = false;
     exchange_drop_upstream(x, false);
     return exchange_refuse(x, why->reason ? why->reason : REASON_REQUEST_MALFORMED, why->text);
+}
+
+/* What may not be a field of the head may not come as a trailer either. */
+static struct hit end_flow_up(struct exchange *x, const struct field *trailers, size_t n)
+{
+    struct field *kept = calloc(n + 1, sizeof *kept);
+    struct hit hit;
+
+    if (!kept)
+        abort();
+    n = rewrite_trailers(x->decision.service, trailers, n, kept);
+    hit = flow_end(&x->up, kept, n);
+    free(kept);
+    return hit;
 }
 
 static enum exchange_state body_complete(struct exchange *x)
@@ -39,11 +56,22 @@ static enum exchange_state body_complete(struct exchange *x)
         if (hit.found)
             return exchange_leak(x, &hit, "trailer");
     }
-    hit = flow_end(&x->up, trailers, n);
+    hit = end_flow_up(x, trailers, n);
     if (hit.found)
         return body_leak(x, hit);
     x->body_done = true;
     return EXCHANGE_STAY;
+}
+
+/* A piece of content: none goes on that the service does not take. */
+static enum exchange_state take_piece(struct exchange *x, struct slice piece)
+{
+    struct hit hit;
+
+    if (piece.len > service_body_limit(x->decision.service) - x->up.total)
+        return too_large(x);
+    hit = flow_data(&x->up, piece);
+    return hit.found ? body_leak(x, hit) : EXCHANGE_STAY;
 }
 
 /* Take one event of the request's content. *more is false when the input gives nothing further for now. */
@@ -51,18 +79,18 @@ static enum exchange_state take_body(struct exchange *x, bool *more)
 {
     struct session *s = x->session;
     struct slice input = stream_input(s->client);
+    enum exchange_state next = EXCHANGE_STAY;
     struct fault why = {0};
-    struct hit hit = {0};
     size_t used = 0;
 
     switch (message_feed(s->message, input, &used, &why)) {
     case MESSAGE_BODY:
-        hit = flow_data(&x->up, message_body(s->message));
+        next = take_piece(x, message_body(s->message));
         break;
     case MESSAGE_END:
-        stream_consume(s->client, used);
         *more = false;
-        return body_complete(x);
+        next = body_complete(x);
+        break;
     case MESSAGE_TRAILERS:
         break;
     case MESSAGE_BAD:
@@ -72,14 +100,7 @@ static enum exchange_state take_body(struct exchange *x, bool *more)
         break;
     }
     stream_consume(s->client, used);
-    if (hit.found)
-        return body_leak(x, hit);
-    if (is_over_limit(x)) {
-        x->keep_alive = false;
-        exchange_drop_upstream(x, false);
-        return exchange_refuse(x, REASON_BODY_TOO_LARGE, NULL);
-    }
-    return EXCHANGE_STAY;
+    return next;
 }
 
 /* ---- COLLECT ---- */
@@ -87,6 +108,11 @@ static enum exchange_state take_body(struct exchange *x, bool *more)
 static void begin_flow_up(struct exchange *x)
 {
     flow_start(&x->up, x->worker->scanner, exchange_token(x), x->head->framing, true);
+}
+
+static bool is_enough(const struct exchange *x)
+{
+    return x->up.total >= x->worker->limits.body_collect && !message_is_whole(x->session->message);
 }
 
 static enum exchange_state collect(struct exchange *x)
@@ -98,7 +124,7 @@ static enum exchange_state collect(struct exchange *x)
 
         if (next != EXCHANGE_STAY)
             return next;
-        if (x->body_done || x->up.total >= x->worker->limits.body_collect)
+        if (x->body_done || is_enough(x))
             return EXCHANGE_RECORD;
     }
     if (x->session->client_ended) {
@@ -127,18 +153,23 @@ enum exchange_state relay_on_collect(struct exchange *x, struct event ev)
 
 /* ---- towards the service ---- */
 
+/* May more of m be read? Its end always: it costs nothing, and who is done may close. */
+static bool may_pump(const struct message *m, const struct stream *to)
+{
+    return stream_pending(to) < STREAM_HIGH || message_is_whole(m);
+}
+
 static enum exchange_state pump_request(struct exchange *x)
 {
     bool more = true;
 
-    while (more && !x->body_done && x->upstream && stream_pending(x->upstream->stream) < STREAM_HIGH) {
+    while (more && !x->body_done && may_pump(x->session->message, x->upstream->stream)) {
         enum exchange_state next = take_body(x, &more);
 
         if (next != EXCHANGE_STAY)
             return next;
     }
-    if (x->upstream)
-        stream_flush(x->upstream->stream);
+    stream_flush(x->upstream->stream);
     if (!x->body_done && x->session->client_ended && stream_input(x->session->client).len == 0) {
         x->reason = REASON_CLIENT_CLOSED;
         return exchange_end(x, EXCHANGE_CUT, "cut");
@@ -158,7 +189,9 @@ static enum exchange_state begin_forward(struct exchange *x)
     buf_append(stream_out(to), buf_slice(&x->out_head));
     if (!x->body_done && !x->up.scan)
         begin_flow_up(x);
-    flow_attach(&x->up, to, x->body_done);
+    if (!x->retried)
+        x->repeatable = x->body_done;
+    flow_attach(&x->up, to, x->repeatable);
     x->sent = true;
     x->upstream->exchanges++;
     next = pump_request(x);
@@ -175,7 +208,7 @@ static bool is_repeatable(const struct exchange *x)
 
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (slice_is(x->head->method, methods[i]))
-            return x->body_done;
+            return x->repeatable;
     return false;
 }
 
@@ -185,12 +218,12 @@ static bool is_repeatable(const struct exchange *x)
  */
 static enum exchange_state service_failed(struct exchange *x, enum reason reason, const char *text)
 {
-    bool silent = !message_is_open(x->upstream->response) && !x->response_begun && x->status == 0;
+    bool silent = !message_is_open(x->upstream->response) && !x->response_begun && x->interims == 0;
 
     exchange_drop_upstream(x, false);
     if (silent && x->reused && !x->retried && is_repeatable(x)) {
         x->retried = true;
-        x->reused = false;
+        x->reused = x->service_cut = false;
         x->up.to = NULL;
         return EXCHANGE_DIAL;
     }
@@ -316,7 +349,7 @@ static enum exchange_state pump_response(struct exchange *x)
 {
     bool more = true;
 
-    while (more && stream_pending(x->session->client) < STREAM_HIGH) {
+    while (more && may_pump(x->upstream->response, x->session->client)) {
         enum exchange_state next = take_response(x, &more);
 
         if (next != EXCHANGE_STAY)
@@ -326,8 +359,8 @@ static enum exchange_state pump_response(struct exchange *x)
     return EXCHANGE_STAY;
 }
 
-/* The service's end: it may complete a response that lasts until the close, else it breaks it off. */
-static enum exchange_state service_ended(struct exchange *x, bool clean)
+/* The service's end: it may complete a response that lasts until the close, else (or when it is a cut) it breaks it off. */
+static enum exchange_state service_ended(struct exchange *x)
 {
     enum exchange_state next = pump_response(x);
     struct fault why = {0};
@@ -336,7 +369,7 @@ static enum exchange_state service_ended(struct exchange *x, bool clean)
         return next;
     if (stream_input(x->upstream->stream).len)
         return EXCHANGE_STAY; /* the client is slow; the end is looked at again when it has room */
-    if (clean && x->response_begun && message_finish(x->upstream->response, &why) == MESSAGE_END)
+    if (!x->service_cut && x->response_begun && message_finish(x->upstream->response, &why) == MESSAGE_END)
         return response_complete(x);
     return service_failed(x, REASON_UPSTREAM_CLOSED, "the service closed before its answer was complete");
 }
@@ -363,7 +396,7 @@ static enum exchange_state late(struct exchange *x)
 static enum exchange_state more_response(struct exchange *x)
 {
     if (stream_is_ended(x->upstream->stream))
-        return service_ended(x, true);
+        return service_ended(x);
     return pump_response(x);
 }
 
@@ -382,10 +415,11 @@ enum exchange_state relay_on_forward(struct exchange *x, struct event ev)
     case EV_CLIENT_ROOM:
         return more_response(x);
     case EV_UPSTREAM_END:
-        return service_ended(x, true);
+        return service_ended(x);
     case EV_UPSTREAM_CUT:
     case EV_UPSTREAM_FAIL:
-        return service_ended(x, false);
+        x->service_cut = true;
+        return service_ended(x);
     case EV_DEADLINE:
         return late(x);
     default:

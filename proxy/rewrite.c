@@ -87,6 +87,16 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
     buf_append(out, SLICE("\r\n"));
 }
 
+size_t rewrite_trailers(const struct service *s, const struct field *trailers, size_t n, struct field *out)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (service_forwards_field(s, trailers[i].name))
+            out[kept++] = trailers[i];
+    return kept;
+}
+
 /* The gateway's name as the first word of a Proxy-Status or Via entry. */
 static bool names_us(struct slice value, const char *gateway)
 {

@@ -14,6 +14,9 @@
 void rewrite_request(const struct request *r, const struct service *s, const char *via, struct buf *out,
                      struct buf *dropped);
 
+/* The trailers of a request that go on: those that may be fields of its head. Into out (room for n); their number. */
+size_t rewrite_trailers(const struct service *s, const struct field *trailers, size_t n, struct field *out);
+
 struct response_frame {
     int minor;            /* HTTP version of the client */
     enum framing framing; /* towards the client */
