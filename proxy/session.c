@@ -18,15 +18,13 @@ static const struct {
     const char *name;
     unsigned next;
 } states[] = {
-    [SESSION_HEAD] = {"HEAD", 1u << SESSION_EXCHANGE | 1u << SESSION_CLOSED},
+    [SESSION_HEAD] = {"HEAD", 1u << SESSION_EXCHANGE | 1u << SESSION_LINGER | 1u << SESSION_CLOSED},
     [SESSION_EXCHANGE] = {"EXCHANGE", 1u << SESSION_HEAD | 1u << SESSION_ACCEPT | 1u << SESSION_LINGER |
                                           1u << SESSION_CLOSED},
     [SESSION_ACCEPT] = {"ACCEPT", 1u << SESSION_HEAD | 1u << SESSION_CLOSED},
     [SESSION_LINGER] = {"LINGER", 1u << SESSION_CLOSED},
     [SESSION_CLOSED] = {"CLOSED", 0},
 };
-
-static void read_head(struct session *s);
 
 /* ---- deadlines ---- */
 
@@ -104,6 +102,27 @@ static void close_session(struct session *s, bool clean)
     worker_session_ended(w);
 }
 
+static void begin_linger(struct session *s)
+{
+    s->closing = true;
+    s->linger_from = stream_bytes_in(s->client);
+    s->linger_pending = SIZE_MAX;
+    stream_end(s->client);
+    enter(s, SESSION_LINGER);
+    stream_consume(s->client, stream_input(s->client).len);
+    if (stream_is_ended(s->client) && stream_pending(s->client) == 0)
+        close_session(s, true);
+}
+
+/* Nothing more is expected; what was answered still gets out. */
+static void leave(struct session *s)
+{
+    if (stream_pending(s->client))
+        begin_linger(s);
+    else
+        close_session(s, true);
+}
+
 /* ---- HEAD ---- */
 
 /* TLS in a tunnel to a plain port starts with a handshake record (RFC 8446 5.1): 0x16. */
@@ -121,14 +140,16 @@ static void begin_exchange(struct session *s, const struct fault *refused)
         exchange_start(s);
 }
 
+/* Who does not read answers is asked nothing further: pipelined requests wait for ROOM. */
 static void read_head(struct session *s)
 {
     struct slice input = stream_input(s->client);
+    bool was_open = message_is_open(s->message);
     struct fault why = {0};
     size_t used = 0;
     enum message_event event;
 
-    if (input.len == 0)
+    if (input.len == 0 || stream_pending(s->client) >= STREAM_HIGH)
         return;
     if (is_tls_hello(s, input)) {
         evidence_connection(s, REASON_TUNNEL_NOT_PLAIN, "");
@@ -141,8 +162,8 @@ static void read_head(struct session *s)
         begin_exchange(s, NULL);
     else if (event == MESSAGE_BAD)
         begin_exchange(s, &why);
-    else
-        arm(s);
+    else if (!was_open)
+        arm(s); /* from its first byte on: a drop now and then buys no time */
 }
 
 static void head_ended(struct session *s)
@@ -150,7 +171,7 @@ static void head_ended(struct session *s)
     struct fault why = {0};
 
     if (!message_is_open(s->message)) {
-        close_session(s, true);
+        leave(s);
         return;
     }
     s->client_ended = true;
@@ -158,12 +179,20 @@ static void head_ended(struct session *s)
     begin_exchange(s, &why);
 }
 
+/* There is input, room for an answer, or the client's end. */
+static void look_for_request(struct session *s)
+{
+    read_head(s);
+    if (s->state == SESSION_HEAD && stream_is_ended(s->client) && stream_input(s->client).len == 0)
+        head_ended(s);
+}
+
 static void head_late(struct session *s)
 {
     struct fault why = {0};
 
     if (!message_is_open(s->message)) {
-        close_session(s, true);
+        leave(s);
         return;
     }
     fault_reason(&why, REASON_REQUEST_TIMEOUT, "the head did not arrive in time");
@@ -230,12 +259,10 @@ static void on_linger_event(struct session *s, enum stream_event event)
 
 static void on_head_event(struct session *s, enum stream_event event)
 {
-    if (event == STREAM_DATA)
-        read_head(s);
-    else if (event == STREAM_END)
-        head_ended(s);
-    else if (event == STREAM_CUT || event == STREAM_FAIL)
+    if (event == STREAM_CUT || event == STREAM_FAIL)
         close_session(s, true);
+    else
+        look_for_request(s);
 }
 
 static void on_exchange_event(struct session *s, enum stream_event event)
@@ -316,10 +343,7 @@ static void next_request(struct session *s)
     }
     s->busy = true;
     enter(s, SESSION_HEAD);
-    if (stream_is_ended(s->client) && stream_input(s->client).len == 0)
-        close_session(s, true);
-    else
-        read_head(s);
+    look_for_request(s);
 }
 
 static void begin_tunnel(struct session *s)
@@ -328,24 +352,13 @@ static void begin_tunnel(struct session *s)
     stream_flush(s->client);
     if (s->tunnel.scheme == SCHEME_HTTP) {
         enter(s, SESSION_HEAD);
-        read_head(s);
+        look_for_request(s);
         return;
     }
     enter(s, SESSION_ACCEPT);
-    if (stream_is_ended(s->client) || !begin_accept(s))
+    /* Plain bytes that still wait (a client that does not read) must not get into the TLS that begins. */
+    if (stream_is_ended(s->client) || stream_pending(s->client) || !begin_accept(s))
         close_session(s, false);
-}
-
-static void begin_linger(struct session *s)
-{
-    s->closing = true;
-    s->linger_from = stream_bytes_in(s->client);
-    s->linger_pending = SIZE_MAX;
-    stream_end(s->client);
-    enter(s, SESSION_LINGER);
-    stream_consume(s->client, stream_input(s->client).len);
-    if (stream_is_ended(s->client) && stream_pending(s->client) == 0)
-        close_session(s, true);
 }
 
 void session_exchange_done(struct session *s, enum exchange_end how)
@@ -407,7 +420,10 @@ void session_cut(struct session *s, enum reason why)
         s->exchange->reason = why;
     if (s->exchange && s->exchange->recorded)
         evidence_result(s->exchange, "cut");
-    close_session(s, session_is_idle(s));
+    if (why == REASON_GATEWAY_STOPPING && session_is_idle(s))
+        leave(s);
+    else
+        close_session(s, session_is_idle(s));
 }
 
 void session_start(struct worker *w, int fd, const char *listener, const struct addr *source)
