@@ -167,11 +167,11 @@ static enum exchange_state scan_head(struct exchange *x)
     char place[80];
     struct hit hit;
 
-    if (exchange_is_connect(x))
-        buf_text(&x->out_head, x->request.host);
-    else
+    if (!exchange_is_connect(x))
         rewrite_request(&x->request, x->decision.service, x->worker->via, &x->out_head, &x->dropped);
-    if (head_leaks(x, buf_slice(&x->out_head), &hit, place, sizeof place))
+    /* The target as it was written too: canonical hosts have lost the case of their letters. */
+    if (head_leaks(x, x->head->target, &hit, place, sizeof place) ||
+        head_leaks(x, buf_slice(&x->out_head), &hit, place, sizeof place))
         return exchange_leak(x, &hit, place);
     return EXCHANGE_STAY;
 }
@@ -240,6 +240,17 @@ static enum exchange_state proceed(struct exchange *x)
     return EXCHANGE_FORWARD;
 }
 
+/* No record, no egress. One that is late may still get written: its result then says that nothing came of it. */
+static enum exchange_state unrecordable(struct exchange *x, bool late)
+{
+    x->unrecordable = true;
+    x->reason = REASON_RECORD_UNAVAILABLE;
+    x->detail[0] = '\0';
+    if (late && x->decision.allowed)
+        evidence_result(x, "failed");
+    return EXCHANGE_REPLY;
+}
+
 enum exchange_state decide_on_record(struct exchange *x, struct event ev)
 {
     if (ev.type == EV_ENTER) {
@@ -251,13 +262,12 @@ enum exchange_state decide_on_record(struct exchange *x, struct event ev)
         evidence_decision(x);
         return EXCHANGE_STAY;
     }
+    if (ev.type == EV_DEADLINE)
+        return unrecordable(x, true);
     if (ev.type != EV_RECORDED)
         return EXCHANGE_STAY;
-    x->recorded = ev.ok;
-    if (!ev.ok) {
-        x->unrecordable = true;
-        x->reason = REASON_RECORD_UNAVAILABLE;
-        x->detail[0] = '\0';
-    }
+    if (!ev.ok)
+        return unrecordable(x, false);
+    x->recorded = true;
     return x->reason ? EXCHANGE_REPLY : proceed(x);
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "proxy/exchange.h"
+#include "proxy/steps.h"
 
 static void put_text(struct record_writer *w, enum record_field f, const char *text)
 {
@@ -58,10 +58,36 @@ static void put_query_names(struct record_writer *w, struct slice query)
     buf_free(&names);
 }
 
-/* A leak's place is in the finding; the request's own text may hold the secret and is left out. */
-static bool holds_secret(const struct exchange *x)
+/* The words of the client that a record would repeat, one a line. */
+static void list_words(struct buf *out, const struct exchange *x)
 {
-    return x->reason == REASON_CANARY_LEAK || x->reason == REASON_TOKEN_LEAK;
+    const struct request *r = &x->request;
+    const struct field *agent = x->head ? head_field(x->head, "user-agent") : NULL;
+    struct slice none = slice_make("", 0);
+    struct slice words[] = {x->head ? x->head->method : none, x->head ? x->head->target : none, buf_slice(&r->path),
+                            agent ? agent->value : none, buf_slice(&x->dropped), slice_of(x->detail)};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        buf_append(out, words[i]);
+        buf_char(out, '\n');
+    }
+}
+
+/*
+ * A leak's place is in the finding; the request's own text may hold the secret and is left out. What is refused before it
+ * is scanned, or is not forwarded, may hold one too.
+ */
+static bool tells_secret(const struct exchange *x)
+{
+    struct buf words = {0};
+    bool found;
+
+    if (x->reason == REASON_CANARY_LEAK || x->reason == REASON_TOKEN_LEAK)
+        return true;
+    list_words(&words, x);
+    found = scanner_text_with(x->worker->scanner, buf_slice(&words), exchange_token(x)).found;
+    buf_free(&words);
+    return found;
 }
 
 static void put_request(struct record_writer *w, const struct exchange *x)
@@ -71,16 +97,17 @@ static void put_request(struct record_writer *w, const struct exchange *x)
 
     if (!x->head)
         return;
-    record_text(w, FIELD_METHOD, slice_cut(x->head->method, 0, 32));
+    if (!x->secretive)
+        record_text(w, FIELD_METHOD, slice_cut(x->head->method, 0, 32));
     put_text(w, FIELD_VERSION, x->head->minor ? "1.1" : "1.0");
     if (!r->host[0])
         return;
     if (!r->connect)
         put_text(w, FIELD_SCHEME, r->scheme == SCHEME_HTTPS ? "https" : "http");
-    if (!holds_secret(x) || x->session->tunnel.open)
+    if (!x->secretive || x->session->tunnel.open)
         put_text(w, FIELD_HOST, r->host);
     record_number(w, FIELD_PORT, r->port);
-    if (holds_secret(x))
+    if (x->secretive)
         return;
     if (buf_len(&r->path))
         record_text(w, FIELD_PATH, buf_slice(&r->path));
@@ -94,7 +121,7 @@ static void put_request(struct record_writer *w, const struct exchange *x)
 static void put_reason(struct record_writer *w, const struct exchange *x, enum reason otherwise)
 {
     record_reason(w, FIELD_REASON, x->reason ? x->reason : otherwise);
-    if (!holds_secret(x))
+    if (!x->secretive)
         put_text(w, FIELD_DETAIL, x->detail);
 }
 
@@ -103,6 +130,7 @@ void evidence_decision(struct exchange *x)
     struct worker *k = x->worker;
     struct record_writer w = recorder_begin(k->recorder, RECORD_DECISION);
 
+    x->secretive = tells_secret(x);
     record_id(&w, FIELD_ID, &x->id);
     if (x->session->tunnel.open)
         record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
@@ -121,7 +149,7 @@ void evidence_decision(struct exchange *x)
     if (x->decision.observed)
         record_bool(&w, FIELD_OBSERVED, true);
     put_request(&w, x);
-    if (buf_len(&x->dropped))
+    if (buf_len(&x->dropped) && !x->secretive)
         record_text(&w, FIELD_DROPPED, buf_slice(&x->dropped));
     record_number(&w, FIELD_GENERATION, (int64_t)k->role->generation);
     k->counters->decisions[x->reason ? x->reason : REASON_ALLOWED]++;
@@ -132,6 +160,7 @@ void evidence_result(struct exchange *x, const char *outcome)
 {
     struct record_writer w = recorder_begin(x->worker->recorder, RECORD_RESULT);
 
+    x->secretive = x->secretive || x->reason == REASON_CANARY_LEAK || x->reason == REASON_TOKEN_LEAK;
     record_id(&w, FIELD_ID, &x->id);
     if (x->session->tunnel.open && !x->request.connect)
         record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
@@ -180,7 +209,7 @@ void evidence_connection(struct session *s, enum reason reason, const char *deta
     put_client(&w, s);
     record_reason(&w, FIELD_REASON, reason);
     put_text(&w, FIELD_DETAIL, detail);
-    put_identity(&w, s->identity);
+    put_identity(&w, s->identity ? s->identity : s->exchange ? s->exchange->identity : NULL);
     put_text(&w, FIELD_HOST, s->tunnel.host);
     recorder_end(s->worker->recorder, &w, NULL);
 }

@@ -24,7 +24,7 @@ static const struct state {
 } states[N_EXCHANGE_STATES] = {
     [EXCHANGE_AUTHORIZE] = {"AUTHORIZE", decide_on_authorize, 0, TO(COLLECT) | TO(RECORD) | TO(DONE)},
     [EXCHANGE_COLLECT] = {"COLLECT", relay_on_collect, offsetof(struct limits, body_ms), TO(RECORD) | TO(DONE)},
-    [EXCHANGE_RECORD] = {"RECORD", decide_on_record, 0,
+    [EXCHANGE_RECORD] = {"RECORD", decide_on_record, offsetof(struct limits, record_ms),
                          TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_DIAL] = {"DIAL", reach_on_dial, offsetof(struct limits, dial_ms),
                        TO(TRUST) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},

@@ -78,6 +78,8 @@ bool limits_check(const struct conf *c, struct fault *why)
     return true;
 }
 
+enum { RECORD_MS = 5000 };
+
 static size_t size(const struct conf_item *l, const char *key)
 {
     return (size_t)conf_number(l, key);
@@ -101,6 +103,7 @@ struct limits limits_read(const struct conf *c)
         .response_ms = conf_number(l, "response-time"),
         .linger_ms = conf_number(l, "linger-time"),
         .overrun_ms = conf_number(l, "overrun"),
+        .record_ms = RECORD_MS,
         .connections = size(l, "connections"),
         .upstream_idle = size(l, "upstream-idle"),
         .upstream_idle_total = size(l, "upstream-idle-total"),
