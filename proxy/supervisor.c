@@ -117,7 +117,7 @@ static void give_assets(struct supervisor *s, struct process *p)
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
         give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
     }
-    for (int i = 0; p->role == ROLE_CLERK && i < s->assets.n_workers; i++)
+    for (int i = 0; (p->role == ROLE_CLERK || p->role == ROLE_SCRIBE) && i < s->assets.n_workers; i++)
         give_counters(s, p, i);
     if (p->role == ROLE_SCRIBE)
         give_named(p, MSG_DIRECTORY, "journal", -1, s->assets.journal_fd);

@@ -8,14 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/say.h"
 #include "base/text.h"
-#include "proxy/session.h"
+#include "proxy/exchange.h"
 
-enum { ACCEPT_BURST = 16, ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, PAUSE_MS = 100 };
+enum { ACCEPT_BURST = 16, ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, PAUSE_MS = 100, SPARE_FILES = 64 };
 
 struct listener {
     struct listener *next;
@@ -106,16 +107,20 @@ static void on_listener(void *arg, unsigned ready)
 
 /* ---- authority taken away ---- */
 
+static bool is_revoked(struct worker *w, const struct identity *i)
+{
+    struct fault why = {0};
+
+    return i && !verifier_recheck(w->verifier, i, loop_wall_s(w->loop), &why) && why.reason == REASON_TOKEN_REVOKED;
+}
+
 static void cut_revoked(struct worker *w)
 {
     struct session *next;
 
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
-        struct fault why = {0};
-
         next = TAILQ_NEXT(s, link);
-        if (s->identity && !verifier_recheck(w->verifier, s->identity, loop_wall_s(w->loop), &why) &&
-            why.reason == REASON_TOKEN_REVOKED)
+        if (is_revoked(w, s->identity) || (s->exchange && is_revoked(w, s->exchange->identity)))
             session_cut(s, REASON_TOKEN_REVOKED);
     }
 }
@@ -210,6 +215,32 @@ static bool make_leaves(struct worker *w, struct fault *why)
     return true;
 }
 
+/* What the worker before this one had open ended with it. */
+static void take_over_counters(struct worker *w)
+{
+    uint64_t *values = w->counters->values;
+
+    values[COUNTER_CONNECTIONS_CLOSED] = values[COUNTER_CONNECTIONS_ACCEPTED];
+    values[COUNTER_EXCHANGES_OPEN] = values[COUNTER_POOLED] = 0;
+    w->next_conn = values[COUNTER_CONNECTIONS_ACCEPTED];
+}
+
+/* Each client connection may need one to a service: descriptors for both, or it waits in the listener's queue. */
+static void limit_connections(struct worker *w)
+{
+    struct rlimit files;
+    size_t spare = SPARE_FILES + w->limits.upstream_idle_total, most;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
+        return;
+    most = files.rlim_cur > spare + 2 ? (files.rlim_cur - spare) / 2 : 1;
+    if (w->limits.connections <= most)
+        return;
+    say_warning("%zu connections, not the %zu of limits.connections: the system allows %llu open files (LimitNOFILE)", most,
+                w->limits.connections, (unsigned long long)files.rlim_cur);
+    w->limits.connections = most;
+}
+
 /* What on_peer and on_resource need before start. */
 static struct worker *prepare(struct role_context *c)
 {
@@ -237,6 +268,8 @@ static bool start(struct role_context *c, struct fault *why)
     snprintf(w->via, sizeof w->via, "1.1 %s", w->gateway);
     if (counters_fd_given < 0 || !(w->counters = counters_map(counters_fd_given, true, why)))
         return fault_set(why, FAULT_MISSING, "no counters were handed over");
+    take_over_counters(w);
+    limit_connections(w);
     if (!read_authority(w, why) || !read_canaries(w, why) || !read_trust(w, why) || !make_leaves(w, why))
         return false;
     pool = (struct pool_limits){w->limits.upstream_idle, w->limits.upstream_idle_total, POOL_KEYS,
