@@ -1,0 +1,276 @@
+"""Clients and services that do what they should not: nothing is lost, doubled, leaked or held for ever."""
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import struct
+import time
+
+import pytest
+from conftest import BOTH
+from gateway import Closed, Wire, exeat, wait_until
+from test_gateway import absolute, get, post, resident_kib, scripted
+
+BODY_LIMIT = "8m"
+EXTRA = "limits: {body-collect: 1k, header-time: 1s}"
+
+
+@pytest.fixture
+def token(gateway):
+    return gateway.token(BOTH)
+
+
+@pytest.fixture(scope="module")
+def canary(gateway):
+    """One that could be the name of a field."""
+    listed = json.loads((gateway.directory / "canaries.json").read_text())["canaries"]
+    return next(c["value"] for c in listed if re.fullmatch(r"[A-Za-z0-9_-]+", c["value"]))
+
+
+def small_window(gateway, size=4096):
+    """A client that takes little at a time."""
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+    s.settimeout(60)
+    s.connect(("127.0.0.1", gateway.port))
+    return Wire(s)
+
+
+def journal_text(gateway):
+    return "".join(p.read_text() for p in sorted((gateway.directory / "journal").glob("*.ndjson")))
+
+
+def sized(request):
+    """A response as long as the target says, after which the service may close."""
+    size = int(request.target.rsplit("/", 1)[1])
+    closes = b"Connection: close\r\n" if "/close/" in request.target else b""
+    return [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n" % (size, closes), bytes(size)]
+
+
+# ---- half-closed, slow, and both
+
+
+def test_half_closed_client_gets_all_of_a_large_answer(gateway, token, origins):
+    with scripted(origins[1], sized):
+        wire = small_window(gateway, 65536)
+        wire.send(absolute(token, path=f"/pkg/{20 << 20}"))
+        wire.half_close()
+        time.sleep(0.5)
+        assert len(wire.response().body) == 20 << 20
+
+
+@pytest.mark.parametrize("kind", ["keep", "close"])
+def test_what_was_answered_reaches_a_slow_reader_who_half_closed(gateway, token, origins, kind):
+    sizes = range(2 << 20, 4 << 20, 64 << 10)
+    with scripted(origins[1], sized):
+        wires = [small_window(gateway) for _ in sizes]
+        for wire, size in zip(wires, sizes):
+            wire.send(absolute(token, path=f"/pkg/{kind}/{size}"))
+        time.sleep(1)
+        for wire in wires:
+            wire.half_close()
+        time.sleep(0.3)
+        assert [len(wire.response().body) for wire in wires] == list(sizes)
+
+
+@pytest.mark.parametrize("size", [1024, 1025, 3000])
+def test_body_and_half_close_at_once(gateway, token, origins, size):
+    """More than is collected, whole, and then nothing further: not a request broken off."""
+    wire = gateway.connect()
+    fields = f"Content-Length: {size}\r\n"
+    wire.send(absolute(token, path="/up/x", host="upload.test", method="POST", fields=fields).encode() + bytes(size))
+    wire.half_close()
+    assert wire.response().status == 200
+    assert len(origins[1].requests[0].body) == size
+
+
+def test_who_does_not_read_answers_is_asked_nothing_further(gateway):
+    worker = gateway.pids("worker")[0]
+    before = resident_kib(worker)
+    wire = small_window(gateway)
+    wire.socket.settimeout(2)
+    with pytest.raises((TimeoutError, Closed, ConnectionError)):
+        for _ in range(400):
+            wire.send(b"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n" * 1000)
+    assert resident_kib(worker) - before < 8 << 10
+    wire.close()
+
+
+def test_pipelined_answers_all_arrive_after_a_pause(gateway, token, origins):
+    """Each is larger than a piece, so that back-pressure comes and goes inside and between them."""
+    with scripted(origins[1], sized):
+        wire = small_window(gateway)
+        wire.send(absolute(token, path="/pkg/60000") * 120)
+        time.sleep(1.5)
+        for _ in range(120):
+            assert len(wire.response().body) == 60000
+
+
+def test_a_head_in_drops_has_one_deadline(gateway):
+    wire = gateway.connect()
+    begin = time.monotonic()
+    wire.socket.settimeout(0.2)
+    wire.send(b"GET http://registry.test/ HTTP/1.1\r\nX: ")
+    while time.monotonic() - begin < 6:
+        try:
+            wire.send(b"x")
+            wire.more()
+            break
+        except TimeoutError:
+            pass
+    assert b" 408 " in wire.buffer and time.monotonic() - begin < 3
+
+
+# ---- services that break
+
+
+def test_request_of_which_nothing_is_left_is_not_sent_again(gateway, token, origins):
+    wire = gateway.tunnel("upload.test", token)
+    wire.send(post(b"a", method="PUT"))
+    assert wire.response().status == 200
+    with scripted(origins[0], lambda r: None):
+        whole = post(bytes(5000), method="PUT")
+        wire.send(whole[:2000])
+        wait_until(lambda: len(origins[0].requests) == 2, "the head at the service")
+        wire.send(whole[2000:])
+        assert wire.response().status == 502
+    assert [len(r.body or b"") for r in origins[0].requests] == [1, 5000]
+
+
+def test_whole_request_is_sent_again_once(gateway, token, origins):
+    wire = gateway.tunnel("upload.test", token)
+    wire.send(post(b"a", method="PUT"))
+    assert wire.response().status == 200
+    answers = [None, b"HTTP/1.1 201 X\r\nContent-Length: 0\r\n\r\n"]
+    with scripted(origins[0], lambda r: answers.pop(0)):
+        wire.send(post(b"once more", method="PUT"))
+        assert wire.response().status == 201
+    assert [r.body for r in origins[0].requests] == [b"a", b"once more", b"once more"]
+
+
+def test_post_is_never_sent_again(gateway, token, origins):
+    wire = gateway.tunnel("upload.test", token)
+    wire.send(post(b"a"))
+    assert wire.response().status == 200
+    with scripted(origins[0], lambda r: None):
+        wire.send(post(b"pay"))
+        assert wire.response().status == 502
+    assert [r.body for r in origins[0].requests] == [b"a", b"pay"]
+
+
+def cut_after(size):
+    def script(request):
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        yield bytes(size)
+        raise OSError("cut")
+    return script
+
+
+def test_a_cut_is_no_end_even_for_a_slow_reader(gateway, token, origins, monkeypatch):
+    """TLS without close_notify, a response without a length: the client must not think it has all."""
+    monkeypatch.setattr(ssl.SSLSocket, "unwrap", lambda s: (_ for _ in ()).throw(OSError("no close_notify")))
+    with scripted(origins[0], cut_after(1 << 10)):
+        for size in range(2600000, 3400000, 50000):
+            origins[0].script = cut_after(size)
+            plain = small_window(gateway)
+            plain.send(f"CONNECT registry.test:443 HTTP/1.1\r\nHost: registry.test:443\r\n"
+                       f"Proxy-Authorization: Bearer {token}\r\n\r\n")
+            plain.until(b"\r\n\r\n")
+            wire = plain.start_tls("registry.test", gateway.root)
+            wire.send(get(fields="Connection: close\r\n"))
+            time.sleep(0.1)
+            with pytest.raises(Closed):
+                wire.response()
+            wire.close()
+
+
+# ---- limits and leaks
+
+
+def test_no_byte_over_the_limit_goes_out_in_chunks(gateway, token, origins):
+    wire = gateway.tunnel("upload.test", token)
+    try:
+        wire.send(b"POST /up/x HTTP/1.1\r\nHost: upload.test\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(10):
+            wire.send(b"%x\r\n%s\r\n" % (1 << 20, bytes(1 << 20)))
+        wire.send(b"0\r\n\r\n")
+    except OSError:
+        pass
+    try:
+        assert wire.response().reason == "body_too_large"
+    except Closed:
+        pass
+    wait_until(lambda: gateway.records(kind="result", reason="body_too_large"), "the result")
+    assert sum(map(len, origins[0].raw)) <= (8 << 20) + 4096
+    assert not origins[0].requests[0].complete
+
+
+@pytest.mark.parametrize("trailer", ["X-Api-Key: secret", "X-Forwarded-For: 10.0.0.1", "Keep-Alive: 1"])
+def test_a_trailer_is_no_way_round_what_a_field_may_be(gateway, token, origins, trailer):
+    wire = gateway.tunnel("upload.test", token)
+    wire.send("POST /up/x HTTP/1.1\r\nHost: upload.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+              f"3\r\nabc\r\n0\r\n{trailer}\r\nX-Sum: 1\r\n\r\n")
+    assert wire.response().status == 200
+    assert origins[0].requests[0].raw.endswith(b"0\r\nX-Sum: 1\r\n\r\n")
+
+
+@pytest.mark.parametrize("target,fields", [
+    ("http://registry.test/private/{}", ""),
+    ("http://registry.test/private?{}=1", ""),
+    ("http://{}.other.test/", ""),
+    ("http://registry.test/private/{percent}", ""),
+    ("http://registry.test/private", "User-Agent: {}\r\n"),
+    ("http://registry.test/pkg/a", "X-Forwarded-{}: 1\r\n"),
+])
+def test_no_record_repeats_a_secret_that_was_refused_before_the_scan(gateway, token, canary, target, fields):
+    percent = "".join("%%%02x" % ord(c) for c in canary)
+    target, fields = (t.replace("{percent}", percent).replace("{}", canary) for t in (target, fields))
+    host = target.split("/")[2]
+    wire = gateway.connect()
+    wire.send(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: Bearer {token}\r\n{fields}\r\n")
+    wire.response()
+    wire.send(absolute(token, path="/pkg/after"))
+    wire.response()
+    wait_until(lambda: "/pkg/after" in journal_text(gateway), "the next record")
+    assert canary.lower() not in journal_text(gateway).lower()
+    assert canary not in gateway.output().decode()
+
+
+# ---- authority that ends
+
+
+def test_revocation_cuts_a_plain_exchange_in_flight(gateway, origins):
+    def script(request):
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+        for _ in range(100):
+            yield bytes(10)
+            time.sleep(0.1)
+
+    with scripted(origins[1], script):
+        wire = gateway.connect()
+        wire.send(absolute(gateway.token(BOTH, sandbox="doomed")))
+        wire.until(b"\r\n\r\n")
+        exeat("token", "revoke", "--sandbox", "doomed", config=gateway.config)
+        begin = time.monotonic()
+        wire.rest()
+        assert time.monotonic() - begin < 4
+    assert gateway.wait_for(kind="connection", reason="token_revoked", sandbox="doomed")
+
+
+def test_a_scribe_that_hangs_holds_nobody_for_ever(gateway, token, origins):
+    scribe = gateway.pids("scribe")[0]
+    os.kill(scribe, signal.SIGSTOP)
+    try:
+        wire = gateway.connect()
+        wire.send(absolute(token, path="/pkg/unwritten"))
+        answer = wire.response()
+        assert (answer.status, answer.reason) == (503, "record_unavailable")
+    finally:
+        os.kill(scribe, signal.SIGCONT)
+    wire = gateway.connect()
+    wire.send(absolute(token, path="/pkg/later"))
+    assert wire.response().status == 200
+    assert [r.target for r in origins[1].requests] == ["/pkg/later"]
+    assert gateway.verify()
