@@ -194,14 +194,14 @@ static bool check_binding(struct verifier *v, const struct identity *i, const st
 
     if (*bound)
         return slice_is(slice_of(context->listener), bound) ||
-               fault_reason(why, REASON_TOKEN_BINDING, "the token is bound to listener %.40s and came to %.40s", bound,
-                            context->listener);
+               fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s is bound to listener %.40s and came to %.40s",
+                            identity_sandbox(i), bound, context->listener);
     if (!context->source || !*context->source || !issuer_pins_source(issuer))
         return true;
     end = identity_expires_s(i) + issuer_leeway_s(issuer) + 1;
     return pins_hold(pins_of(v), identity_fingerprint(i), slice_of(context->source), end, context->now_s) ||
-           fault_reason(why, REASON_TOKEN_BINDING, "the token belongs to another source address than %.45s",
-                        context->source);
+           fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s belongs to another source address than %.45s",
+                        identity_sandbox(i), context->source);
 }
 
 struct identity *verifier_check(struct verifier *v, struct slice token, const struct token_context *context,
@@ -231,10 +231,11 @@ bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_
         return fault_reason(why, REASON_TOKEN_KEY_UNKNOWN, "its key is no longer one of issuer %s",
                             issuer_name(issuer));
     if (claims_is_expired(identity_expires_s(i), issuer_leeway_s(issuer), now_s))
-        return fault_reason(why, REASON_TOKEN_EXPIRED, "it expired %lld s ago",
-                            (long long)(now_s - identity_expires_s(i)));
+        return fault_reason(why, REASON_TOKEN_EXPIRED, "the token of sandbox %.64s expired %lld s ago",
+                            identity_sandbox(i), (long long)(now_s - identity_expires_s(i)));
     if (v->revocations && revocations_has(v->revocations, i, now_s))
-        return fault_reason(why, REASON_TOKEN_REVOKED, "the token was revoked");
+        return fault_reason(why, REASON_TOKEN_REVOKED, "token %.40s of sandbox %.64s was revoked",
+                            identity_jti(i), identity_sandbox(i));
     return true;
 }
 

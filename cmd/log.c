@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "cmd/journal.h"
 #include "journal/query.h"
@@ -62,6 +63,11 @@ static void put_verdict_json(struct buf *out, const struct log_verdict *v)
     buf_text(out, "}\n");
 }
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void put_verdict(struct buf *out, const struct log_verdict *v, bool expected)
 {
     if (!v->intact) {
@@ -72,7 +78,8 @@ static void put_verdict(struct buf *out, const struct log_verdict *v, bool expec
         buf_printf(out, "\n%" PRIu64 " records before it are in order\n", v->records);
         return;
     }
-    buf_printf(out, "intact: %" PRIu64 " records in %" PRIu64 " segments, head %s\n", v->records, v->segments, v->head);
+    buf_printf(out, "intact: %" PRIu64 " record%s in %" PRIu64 " segment%s, head %s\n", v->records, plural(v->records),
+               v->segments, plural(v->segments), v->head);
     if (v->records) {
         buf_text(out, "from ");
         view_put(out, v->first_ts);
@@ -103,9 +110,12 @@ static int run_verify(const struct invocation *inv)
     if (!(directory = journal_directory(inv, &why)))
         return command_fail(inv, &why);
     ok = log_verify(directory, expected, show ? show_progress : NULL, &progress, &v, &why);
-    free(directory);
     if (progress.shown)
         fputs("\r\x1b[K", stderr);
+    if (ok && v.intact && !v.records)
+        ok = fault_set(&why, FAULT_IO, "%s holds no record: nothing was verified. Is it the right directory, and has the "
+                       "gateway ever been started?", directory);
+    free(directory);
     if (!ok)
         return command_fail(inv, &why);
     if (inv->json)
@@ -128,7 +138,8 @@ static const struct command command_verify = {
     .topic = TOPIC_EVIDENCE,
     .has_json = true,
     .help = "Walks the whole chain: every record carries the SHA-256 of the line before it. Prints the head, the hash of the "
-            "last line. The status is 1, with place and reason, when the chain does not hold.\n"
+            "last line. The status is 1, with place and reason, when the chain does not hold, and 3 "
+            "when there is no record at all.\n"
             "\n"
             "What a chain cannot show: records cut off at its end, or a journal written anew by somebody who may write "
             "there. Against that, keep heads on another machine and compare with --expect-head.",
@@ -216,16 +227,20 @@ static int run_query(const struct invocation *inv)
     buf_free(&p.out);
     if (!ok && p.status == STATUS_YES)
         return command_fail(inv, &why);
-    return p.status == STATUS_YES && !matched ? STATUS_NO : p.status;
+    if (p.status != STATUS_YES || matched)
+        return p.status;
+    say_note("no record fits");
+    return STATUS_NO;
 }
 
 static const struct option_spec query_options[] = {
-    {"kind", 'k', OPTION_TEXT, "KIND", NULL, "decision, dial, result, finding, ...", false, false},
+    {"kind", 'k', OPTION_TEXT, "KIND", NULL, 
+     "boot, config, decision, dial, result, certificate, finding, connection, revocation, heartbeat, lost, shutdown", false, false},
     {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "of this sandbox", false, false},
     {"service", 0, OPTION_TEXT, "NAME", NULL, "to this service", false, false},
     {"host", 0, OPTION_TEXT, "HOST", NULL, "to this host", false, false},
-    {"reason", 'r', OPTION_TEXT, "CODE", NULL, "with this reason code", false, false},
-    {"action", 'a', OPTION_CHOICE, "ACTION", "allow|deny", "decided so", false, false},
+    {"reason", 'r', OPTION_TEXT, "CODE", NULL, "with this reason code; exeat why --reasons lists them", false, false},
+    {"action", 'a', OPTION_CHOICE, "ACTION", "allow|deny", "what was decided", false, false},
     {"id", 'i', OPTION_TEXT, "ID", NULL, "of this exchange; its last six digits will do", false, false},
     {"since", 0, OPTION_TEXT, "TIME", NULL, "not before this time, or this long ago (15m)", false, false},
     {"until", 0, OPTION_TEXT, "TIME", NULL, "not after it", false, false},

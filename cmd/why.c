@@ -1,19 +1,49 @@
-/* `exeat why`: what happened to an exchange, in sentences. */
+/* `exeat why`: what happened to an exchange, in sentences; and what a reason means. */
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "cmd/journal.h"
 #include "journal/query.h"
 
-static int run(const struct invocation *inv)
+static void put_reason(struct buf *out, const struct reason_entry *r, bool json)
 {
-    const char *id = inv->n_args ? inv->args[0] : NULL;
+    if (!json) {
+        buf_printf(out, "%s (severity %s", r->code, severity_name(r->severity));
+        if (r->status)
+            buf_printf(out, ", status %d", r->status);
+        buf_printf(out, ")\n  %s\n", r->text);
+        return;
+    }
+    buf_printf(out, "{\"schema\":\"exeat.reason/1\",\"reason\":\"%s\",\"severity\":\"%s\",\"status\":%d,\"text\":", r->code,
+               severity_name(r->severity), r->status);
+    text_json(out, slice_of(r->text));
+    buf_text(out, "}\n");
+}
+
+static int print_reasons(const struct invocation *inv)
+{
+    struct buf out = {0};
+
+    for (unsigned r = REASON_ALLOWED; r < N_REASONS; r++)
+        put_reason(&out, reason_get(r), inv->json);
+    return command_print(inv, &out);
+}
+
+static int print_reason(const struct invocation *inv, enum reason r)
+{
+    struct buf out = {0};
+
+    put_reason(&out, reason_get(r), inv->json);
+    return command_print(inv, &out);
+}
+
+static int tell(const struct invocation *inv, const char *id)
+{
     struct fault why = {0};
     struct buf out = {0};
     char *directory;
     int status;
 
-    if (!id == !option_flag(inv->options, "last"))
-        return command_misuse(inv, "give an exchange id, or --last");
     if (!(directory = journal_directory(inv, &why)))
         return command_fail(inv, &why);
     if (query_why(directory, id, option_text(inv->options, "sandbox"), inv->json, &out, &why))
@@ -25,9 +55,24 @@ static int run(const struct invocation *inv)
     return status;
 }
 
+static int run(const struct invocation *inv)
+{
+    const char *id = inv->n_args ? inv->args[0] : NULL;
+    enum reason r;
+
+    if (!!id + option_flag(inv->options, "last") + option_flag(inv->options, "reasons") != 1)
+        return command_misuse(inv, "give an exchange id or a reason, --last, or --reasons");
+    if (option_flag(inv->options, "reasons"))
+        return print_reasons(inv);
+    if (id && reason_find(slice_of(id), &r))
+        return print_reason(inv, r);
+    return tell(inv, id);
+}
+
 static const struct option_spec options[] = {
     {"last", 'l', OPTION_FLAG, NULL, NULL, "the last exchange that was decided", false, false},
     {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "of this sandbox", false, false},
+    {"reasons", 0, OPTION_FLAG, NULL, NULL, "every reason there is, with what can be done", false, false},
     JOURNAL_OPTION,
     {0},
 };
@@ -35,16 +80,16 @@ static const struct option_spec options[] = {
 const struct command command_why = {
     .name = "why",
     .summary = "what happened to an exchange, and what the operator can do",
-    .arguments = "[ID]",
+    .arguments = "[ID|REASON]",
     .max_args = 1,
     .topic = TOPIC_EVIDENCE,
     .has_json = true,
     .help = "Joins what the journal holds about one exchange and tells it: who asked for what, what was decided and why, "
             "where it was sent, how it ended. Every refusal carries the id: whole in the answer's problem+json, its last "
-            "six digits in the status line. Either will do.\n"
+            "six digits in the status line. Either will do. A reason instead of an id is explained by itself.\n"
             "\n"
             "The status is 1 when the journal holds no such exchange.",
-    .examples = "exeat why 7f3a9c\nexeat why --last --sandbox vm1",
+    .examples = "exeat why 7f3a9c\nexeat why host_not_listed\nexeat why --last --sandbox vm1",
     .options = options,
     .run = run,
 };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/guess.h"
 #include "base/text.h"
 #include "journal/segment.h"
 #include "journal/view.h"
@@ -36,6 +37,30 @@ static bool is_kind(const char *name)
     return false;
 }
 
+static bool refuse_kind(const char *name, struct fault *why)
+{
+    struct buf known = {0};
+    char *list;
+
+    for (unsigned k = 0; k < N_RECORD_KINDS; k++)
+        buf_printf(&known, "%s%s", k ? ", " : "", record_kind_name(k));
+    list = buf_take_text(&known);
+    fault_set(why, FAULT_USAGE, "there is no kind of record \"%.40s\"; there are %s", name, list);
+    free(list);
+    return false;
+}
+
+static bool refuse_reason(const char *code, struct fault *why)
+{
+    struct guess g = {.word = code};
+
+    for (unsigned r = REASON_NONE; r < N_REASONS; r++)
+        guess_try(&g, reason_code(r));
+    if (g.best)
+        return fault_set(why, FAULT_USAGE, "there is no reason \"%.60s\"; did you mean \"%s\"?", code, g.best);
+    return fault_set(why, FAULT_USAGE, "there is no reason \"%.60s\"; see: exeat why --reasons", code);
+}
+
 static bool is_id(const char *text)
 {
     struct id id;
@@ -54,11 +79,11 @@ bool query_check(const struct query *q, struct fault *why)
     enum reason reason;
 
     if (q->kind && !is_kind(q->kind))
-        return fault_set(why, FAULT_USAGE, "there is no kind of record \"%.40s\": see docs/journal.md", q->kind);
+        return refuse_kind(q->kind, why);
     if (q->action && strcmp(q->action, "allow") != 0 && strcmp(q->action, "deny") != 0)
         return fault_set(why, FAULT_USAGE, "an action is allow or deny, not \"%.40s\"", q->action);
     if (q->reason && !reason_find(slice_of(q->reason), &reason))
-        return fault_set(why, FAULT_USAGE, "there is no reason \"%.60s\"", q->reason);
+        return refuse_reason(q->reason, why);
     if (q->id && !is_id(q->id))
         return fault_set(why, FAULT_USAGE, "\"%.60s\" is no exchange id: give it whole, or its last 6 to 12 digits", q->id);
     if (q->since_ns && q->until_ns && q->since_ns > q->until_ns)

@@ -104,7 +104,7 @@ static void tell_decision(json_t *story, struct buf *b, const json_t *d)
     if (is_refusal(d)) {
         tell_reason(story, b, d, "The gateway refused it: ");
         if (!has_advice(d))
-            buf_text(b, "What you can do: look at each step with exeat explain METHOD URL, then change the request, the "
+            buf_text(b, "What you can do: Look at each step with exeat explain METHOD URL, then change the request, the "
                         "token or the rule.");
         add(story, b);
         return;
@@ -159,7 +159,7 @@ static void tell_finding(json_t *story, struct buf *b, const json_t *f)
     }
     put(b, "The canary ", f, "canary.id");
     put(b, ", planted for ", f, "canary.owner");
-    put(b, ", was seen in ", f, "canary.place");
+    put(b, view_text(f, "canary.owner") ? ", was seen in " : " was seen in ", f, "canary.place");
     put(b, ", encoded as ", f, "canary.encoding");
     if (view_number(f, "canary.offset", -1) >= 0)
         buf_printf(b, ", at offset %" PRId64, view_number(f, "canary.offset", 0));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/reason.h"
 
 enum { SHOWN_MAX = 300, NAME_MAX_LEN = 64 };
 
@@ -171,13 +172,15 @@ static void put_what(struct buf *out, const json_t *record)
 void view_put_line(struct buf *out, const json_t *record)
 {
     const char *ts = view_text(record, "ts"), *id = view_text(record, "id"), *kind = view_text(record, "kind");
+    const char *reason = view_text(record, "reason");
 
     put_time(out, ts ? ts : "?");
     buf_printf(out, " %-*s ", ID_SHORT_LEN, id && strlen(id) == ID_TEXT_LEN ? id + ID_TEXT_LEN - ID_SHORT_LEN : "-");
     view_put(out, kind ? kind : "?");
     put_member(out, record, "action", " ");
     put_member(out, record, "outcome", " ");
-    put_member(out, record, "reason", " ");
+    if (!reason || strcmp(reason, reason_code(REASON_ALLOWED)) != 0) /* action and outcome say that much */
+        put_member(out, record, "reason", " ");
     put_member(out, record, "sandbox", " sandbox ");
     put_member(out, record, "service", " service ");
     put_what(out, record);

@@ -42,7 +42,7 @@ def test_verify_says_intact_and_the_head(copy):
     verdict = run("log", "verify", "--directory", copy)
     assert verdict.returncode == 0
     first = verdict.stdout.splitlines()[0]
-    assert first.startswith("intact: ") and " records in 1 segments, head " in first
+    assert first.startswith("intact: ") and " records in 1 segment, head " in first
     assert "keep the head" in verdict.stdout
     as_json = json.loads(run("log", "verify", "--directory", copy, "--format", "json").stdout)
     assert as_json["schema"] == "exeat.log-verify/1" and as_json["intact"] is True

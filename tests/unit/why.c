@@ -160,7 +160,7 @@ static void a_refusal_without_advice_points_to_explain(void **state)
     journal_open(&j, 1 << 20);
     journal_decision(&j, DENIED, NULL, "s1", "POST", "npm.example", "/x", REASON_METHOD_NOT_ALLOWED);
     text = ask(&j, NULL, NULL);
-    must_say(text, "What you can do: look at each step with exeat explain");
+    must_say(text, "What you can do: Look at each step with exeat explain");
     free(text);
     journal_close(&j);
 }
