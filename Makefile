@@ -3,6 +3,8 @@ MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
 
 B ?= build
+# One short line for each file; V=1 shows the commands.
+quiet = $(if $(V),,@$(if $(findstring s,$(filter-out --%,$(MAKEFLAGS))),,echo '  $(1) $@';))
 ifeq ($(origin CC),default)
 CC := gcc
 endif
@@ -39,7 +41,7 @@ E2E := $(wildcard tests/e2e)
 .PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize fuzz demo run bare install clean
 .SECONDARY:
 
-all: $(B)/exeat ## build everything
+all: $(B)/exeat ## build everything (V=1: show the commands)
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,7 +58,7 @@ $(B)/.deps: tests/install
 
 $(B)/%.o: %.c Makefile | $(B)/.deps
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+	$(call quiet,CC)$(CC) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
 
 # The table of commands: every `const struct command command_NAME` in cmd/, by name.
 $(B)/cmd/commands.def: force
@@ -68,20 +70,20 @@ $(B)/cmd/command.o: $(B)/cmd/commands.def
 
 $(B)/llhttp/%.o: /usr/share/llhttp/%.c | $(B)/.deps
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 -g -fPIE -DLLHTTP_STRICT_MODE=1 -I/usr/share/include/llhttp -c $< -o $@
+	$(call quiet,CC)$(CC) -std=c11 -O2 -g -fPIE -DLLHTTP_STRICT_MODE=1 -I/usr/share/include/llhttp -c $< -o $@
 
 /usr/share/llhttp/%.c: | $(B)/.deps ;
 
 $(B)/libexeat.a: $(OBJECTS) $(LLHTTP)
 	@rm -f $@
-	ar qcs $@ $^
+	$(call quiet,AR)ar qcs $@ $^
 
 $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
-	$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@
+	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@
 
 $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka) -o $@
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka) -o $@
 
 man: $(B)/exeat ## write the manual pages into build/man
 	@$(B)/exeat man $(B)/man
@@ -126,7 +128,7 @@ sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehavio
 
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) -o $@
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) -o $@
 
 fuzz: test-deps ## feed what reads hostile bytes with more of them (FUZZ_SECONDS=60 each)
 	@$(MAKE) B=build/fuzzing CC=clang OPTIMISE='-O1 -g' LDFLAGS='$(FUZZ_SANITIZE)' \
@@ -163,7 +165,7 @@ $(B)/bench/load: $(patsubst %,$(B)/bench/%.o,load client histogram wire)
 $(B)/bench/origin: $(patsubst %,$(B)/bench/%.o,origin wire)
 $(B)/bench/relay: $(patsubst %,$(B)/bench/%.o,relay wire)
 $(B)/bench/load $(B)/bench/origin $(B)/bench/relay:
-	$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $^ -lssl -lcrypto -o $@
+	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $^ -lssl -lcrypto -o $@
 
 bench: $(B)/exeat $(patsubst %,$(B)/bench/%,load origin relay) ## measure against a plain relay and nginx (QUICK=1: two minutes)
 	@tests/install bench

@@ -51,6 +51,35 @@ def test_verify_says_intact_and_the_head(copy):
     assert kept.returncode == 0 and "the head you kept is in it" in kept.stdout
 
 
+def test_a_directory_without_records_is_not_called_intact(tmp_path):
+    verdict = run("log", "verify", "--directory", tmp_path)
+    assert verdict.returncode == 3 and verdict.stdout == "" and "holds no record" in verdict.stderr
+
+
+def test_a_reason_is_explained_without_a_journal():
+    one = run("why", "host_not_listed")
+    assert one.returncode == 0 and one.stdout.startswith("host_not_listed (severity medium, status 403)\n")
+    every = [json.loads(line) for line in run("why", "--reasons", "--format", "json").stdout.splitlines()]
+    assert {"allowed", "canary_leak", "idle"} <= {r["reason"] for r in every}
+    assert {r["schema"] for r in every} == {"exeat.reason/1"}
+    assert run("why", "host_not_liste").returncode == 2 and run("why", "--reasons", "--last").returncode == 2
+
+
+@pytest.mark.parametrize("words, text", [
+    (["--kind", "dail"], "there are boot, config, decision, dial,"),
+    (["--reason", "canary_lek"], 'did you mean "canary_leak"?'),
+    (["--reason", "nothing_like_it"], "see: exeat why --reasons"),
+])
+def test_a_question_that_cannot_be_meant_says_what_can(tmp_path, words, text):
+    answer = run("log", "query", "--directory", tmp_path, *words)
+    assert answer.returncode == 2 and text in answer.stderr
+
+
+def test_a_question_that_nothing_fits_says_so(copy):
+    answer = run("log", "query", "--directory", copy, "--sandbox", "nobody")
+    assert answer.returncode == 1 and answer.stdout == "" and "no record fits" in answer.stderr
+
+
 def test_the_head_is_what_sha256sum_says(copy):
     segment = max(copy.glob("*.ndjson"))
     last = segment.read_bytes().splitlines()[-1]
