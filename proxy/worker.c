@@ -236,8 +236,9 @@ static void limit_connections(struct worker *w)
     most = files.rlim_cur > spare + 2 ? (files.rlim_cur - spare) / 2 : 1;
     if (w->limits.connections <= most)
         return;
-    say_warning("%zu connections, not the %zu of limits.connections: the system allows %llu open files (LimitNOFILE)", most,
-                w->limits.connections, (unsigned long long)files.rlim_cur);
+    if (most < w->limits.connections / 2)
+        say_warning("%zu connections, not the %zu of limits.connections: the system allows %llu open files (LimitNOFILE)",
+                    most, w->limits.connections, (unsigned long long)files.rlim_cur);
     w->limits.connections = most;
 }
 

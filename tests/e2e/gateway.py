@@ -62,10 +62,10 @@ services:
 {services}
 """)
 
-    def start(self):
+    def start(self, **more):
         self.log = open(self.directory / "log", "ab+")
         self.process = subprocess.Popen([EXEAT, "-c", self.config, "serve"], stderr=self.log, stdout=self.log,
-                                        env=clean_environment())
+                                        env=clean_environment(), **more)
         deadline = time.monotonic() + PATIENCE
         while b"exeat: ready" not in self.output():
             if self.process.poll() is not None or time.monotonic() > deadline:

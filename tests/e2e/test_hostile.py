@@ -2,15 +2,15 @@
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import ssl
-import struct
 import time
 
 import pytest
-from conftest import BOTH
-from gateway import Closed, Wire, exeat, wait_until
+from conftest import BOTH, services
+from gateway import Closed, Gateway, Wire, exeat, wait_until
 from test_gateway import absolute, get, post, resident_kib, scripted
 
 BODY_LIMIT = "8m"
@@ -274,3 +274,29 @@ def test_a_scribe_that_hangs_holds_nobody_for_ever(gateway, token, origins):
     assert wire.response().status == 200
     assert [r.target for r in origins[1].requests] == ["/pkg/later"]
     assert gateway.verify()
+
+
+def test_a_flood_of_connections_costs_the_others_nothing_but_time(tmp_path, pki, origins):
+    """More clients than descriptors: who came first is served, and the channel to the porter survives."""
+    directory = tmp_path / "state"
+    g = Gateway(directory, services(origins[0].port, origins[1].port, pki[0]), extra="limits: {upstream-idle-total: 8}")
+    g.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400)))
+    try:
+        token = g.token(BOTH)
+        first = g.connect()
+        flood = [g.connect() for _ in range(500)]
+        first.send(absolute(token, path="/pkg/first"))
+        assert first.response().status == 200
+        for wire in flood:
+            wire.send(absolute(token, path="/pkg/flood"))
+        served = sum(wire.response().status == 200 for wire in flood[:100])
+        assert served == 100
+        for wire in flood:
+            wire.close()
+        last = g.connect()
+        last.send(absolute(token, path="/pkg/last"))
+        assert last.response().status == 200
+    finally:
+        status = g.stop()
+        print(g.output().decode()[-2000:])
+    assert status == 0

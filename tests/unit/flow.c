@@ -1,0 +1,180 @@
+/* One direction of a body: what is let go and when, how it is framed, and that nothing of a secret is ever let go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proxy/flow.h"
+
+#define SECRET "npm_q7Zt0WmXc4RbN2vLk9HsYd"
+#define TOKEN "a.b.h0Qx3vN7bYt2kLm9ZsRw4cUe8pJd6aFgViOo1XyTqBnKlMzEuHrGj5WPSCDf-_AaIIbRt7Yw2qZx4Nc8Vb1Lm3"
+
+struct fixture {
+    struct registry *registry;
+    struct scanner *scanner;
+};
+
+static int set_up(void **state)
+{
+    static const char json[] =
+        "{\"schema\":\"exeat.canaries/1\",\"canaries\":[{\"id\":\"npm-1\",\"kind\":\"npm\",\"sandbox\":\"\",\"value\":\"" SECRET
+        "\",\"random_from\":4,\"random_len\":22,\"created\":\"2026-01-02T03:04:05Z\"}]}";
+    static struct fixture f;
+
+    f.registry = registry_parse(slice_of(json), "one.json", NULL);
+    f.scanner = scanner_new(f.registry, NULL);
+    assert_non_null(f.scanner);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    scanner_free(f->scanner);
+    registry_free(f->registry);
+    return 0;
+}
+
+/* Chunks of a body taken apart: the content, and whether it has its end. */
+static bool unchunk(struct slice raw, struct buf *content)
+{
+    static const struct message_limits limits = {8192, 1024, 64};
+    struct message *m = message_new(MESSAGE_RESPONSE, &limits);
+    struct buf all = {0};
+    enum message_event event;
+    struct slice left;
+
+    buf_text(&all, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    buf_append(&all, raw);
+    left = buf_slice(&all);
+    do {
+        size_t used;
+
+        event = message_feed(m, left, &used, NULL);
+        left = slice_from(left, used);
+        if (event == MESSAGE_BODY)
+            buf_append(content, message_body(m));
+        assert_int_not_equal(event, MESSAGE_BAD);
+    } while (event != MESSAGE_MORE && event != MESSAGE_END);
+    message_free(m);
+    buf_free(&all);
+    return event == MESSAGE_END;
+}
+
+static const struct {
+    const char *name, *body, *token;
+    bool leaks;
+    size_t most; /* of what leaks: bytes before the secret */
+} rows[] = {
+    {"clean, shorter than what is held", "abc", "", false, 0},
+    {"clean, long", "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789", "",
+     false, 0},
+    {"a secret alone", SECRET, "", true, 0},
+    {"a secret behind much else",
+     "................................................................................................" SECRET "....", "", true, 96},
+    {"a secret as the last bytes", "....................................................." SECRET, "", true, 53},
+    {"all of a secret but its last character", "npm_q7Zt0WmXc4RbN2vLk9HsY", "", false, 0},
+    {"the token's signature", "x h0Qx3vN7bYt2kLm9ZsRw4cUe8pJd6aFgViOo1XyTqBnKlMzEuHrGj5WPSCDf x", TOKEN, true, 2},
+    {"another's token", "x h0Qx3vN7bYt2kLm9ZsRw4cUe8pJd6aFgViOo1XyTqBnKlMzEuHrGj5WPSCDf x", "", false, 0},
+};
+
+/* Whatever the pieces a body comes in, the whole goes on when it is clean, and only what lies before a secret when not. */
+static void feed_in_pieces(const struct fixture *f, size_t row, size_t piece, enum framing framing)
+{
+    struct slice body = slice_of(rows[row].body);
+    struct buf content = {0};
+    struct flow flow;
+    struct hit hit = {0};
+    bool ended;
+
+    flow_start(&flow, f->scanner, slice_of(rows[row].token), framing, true);
+    for (size_t at = 0; at < body.len && !hit.found; at += piece)
+        hit = flow_data(&flow, slice_cut(body, at, at + piece < body.len ? at + piece : body.len));
+    if (!hit.found)
+        hit = flow_end(&flow, NULL, 0);
+    ended = framing == FRAMING_CHUNKED ? unchunk(buf_slice(&flow.ready), &content) : !hit.found;
+    if (framing != FRAMING_CHUNKED)
+        buf_append(&content, buf_slice(&flow.ready));
+    if (hit.found != rows[row].leaks || ended == rows[row].leaks || flow.released != buf_len(&content) ||
+        buf_len(&content) > body.len || memcmp(buf_slice(&content).ptr ? buf_slice(&content).ptr : "", body.ptr, buf_len(&content)) ||
+        (rows[row].leaks ? buf_len(&content) > rows[row].most : buf_len(&content) != body.len))
+        fail_msg("%s, by %zu: hit %d, let go %zu: %.*s", rows[row].name, piece, hit.found, buf_len(&content),
+                 SLICE_ARG(buf_slice(&content)));
+    buf_free(&content);
+    flow_clear(&flow);
+}
+
+static void nothing_of_a_secret_is_let_go(void **state)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (size_t piece = 1; piece <= 130; piece += 1 + piece / 8) {
+            feed_in_pieces(*state, i, piece, FRAMING_LENGTH);
+            feed_in_pieces(*state, i, piece, FRAMING_CHUNKED);
+        }
+}
+
+/* What only looks lets all go at once, and says what it saw. */
+static void what_only_looks_holds_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct flow flow;
+    struct hit hit;
+
+    flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_CLOSE, false);
+    assert_false(flow_data(&flow, SLICE("a npm_q7Zt0WmX")).found);
+    assert_int_equal(buf_len(&flow.ready), 14);
+    hit = flow_data(&flow, SLICE("c4RbN2vLk9HsYd b"));
+    assert_int_equal(buf_len(&flow.ready), 30);
+    hit = hit.found ? hit : flow_end(&flow, NULL, 0);
+    assert_true(hit.found);
+    assert_string_equal(hit.canary, "npm-1");
+    flow_clear(&flow);
+}
+
+static void trailers_follow_the_last_chunk(void **state)
+{
+    static const struct field trailers[] = {{SLICE("X-Sum"), SLICE("1")}, {SLICE("X-Two"), SLICE("")}};
+    struct fixture *f = *state;
+    struct flow flow;
+
+    flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_CHUNKED, false);
+    flow_data(&flow, SLICE("abc"));
+    flow_end(&flow, trailers, 2);
+    assert_true(slice_is(buf_slice(&flow.ready), "3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Two: \r\n\r\n"));
+    flow_clear(&flow);
+    flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_LENGTH, false);
+    flow_data(&flow, SLICE("abc"));
+    flow_end(&flow, trailers, 2);
+    assert_true(slice_is(buf_slice(&flow.ready), "abc"));
+    flow_clear(&flow);
+}
+
+static void an_empty_body_is_framed(void **state)
+{
+    struct fixture *f = *state;
+    struct flow flow;
+
+    flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_CHUNKED, true);
+    assert_false(flow_end(&flow, NULL, 0).found);
+    assert_true(slice_is(buf_slice(&flow.ready), "0\r\n\r\n"));
+    flow_clear(&flow);
+    flow_clear(&flow); /* again is fine */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_of_a_secret_is_let_go),
+        cmocka_unit_test(what_only_looks_holds_nothing),
+        cmocka_unit_test(trailers_follow_the_last_chunk),
+        cmocka_unit_test(an_empty_body_is_framed),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

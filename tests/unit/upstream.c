@@ -1,0 +1,218 @@
+/* The pool: whose connections may be used again, how many are kept, and for how long; on a real loop and socket pairs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proxy/upstream.h"
+
+enum { PAIRS = 16 };
+
+static const struct message_limits messages = {8192, 1024, 64};
+
+struct bench {
+    struct loop *loop;
+    struct pool *pool;
+    struct timer *timer;
+    uint64_t gauge;
+    int peers[PAIRS];
+    size_t n_peers;
+};
+
+static void on_nothing(void *arg, enum stream_event event)
+{
+    (void)arg;
+    (void)event;
+}
+
+static void on_time(void *arg)
+{
+    loop_stop(((struct bench *)arg)->loop);
+}
+
+static void turn_for(struct bench *b, int64_t ms)
+{
+    timer_set(b->timer, ms);
+    loop_run(b->loop);
+}
+
+static struct bench begin(struct pool_limits limits)
+{
+    struct bench b = {.loop = loop_new()};
+
+    b.pool = pool_new(b.loop, &limits, &messages, NULL);
+    return b;
+}
+
+/* b stays where it is from here on. */
+static void settle(struct bench *b)
+{
+    b->timer = timer_new(b->loop, on_time, b);
+}
+
+static void end(struct bench *b)
+{
+    pool_free(b->pool);
+    timer_free(b->timer);
+    loop_free(b->loop);
+    for (size_t i = 0; i < b->n_peers; i++)
+        close(b->peers[i]);
+}
+
+/* A new connection under key; the other end is the last of b->peers. */
+static struct upstream *connect_for(struct bench *b, const char *key)
+{
+    struct bucket *bucket = pool_bucket(b->pool, slice_of(key));
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    b->peers[b->n_peers++] = fds[1];
+    return upstream_new(bucket, fds[0], on_nothing, NULL);
+}
+
+static bool has_idle(struct bench *b, const char *key)
+{
+    return bucket_has_idle(pool_bucket(b->pool, slice_of(key)));
+}
+
+static bool peer_is_closed(struct bench *b, size_t i)
+{
+    char c;
+
+    return recv(b->peers[i], &c, 1, MSG_DONTWAIT) == 0;
+}
+
+static const struct pool_limits roomy = {4, 8, 100, 60000};
+
+static void newest_first_and_only_under_its_key(void **state)
+{
+    struct bench b = begin(roomy);
+    struct upstream *first, *second;
+
+    (void)state;
+    settle(&b);
+    first = connect_for(&b, "sb-1");
+    second = connect_for(&b, "sb-1");
+    upstream_park(first);
+    upstream_park(second);
+    assert_false(has_idle(&b, "sb-2"));
+    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-2"))));
+    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"))), second);
+    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"))), first);
+    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-1"))));
+    upstream_close(first, true);
+    upstream_close(second, false);
+    end(&b);
+}
+
+static void over_the_caps_the_oldest_goes(void **state)
+{
+    struct bench b = begin((struct pool_limits){2, 3, 100, 60000});
+    static const char *const keys[] = {"a", "a", "a", "b", "c"};
+
+    (void)state;
+    settle(&b);
+    for (size_t i = 0; i < 5; i++)
+        upstream_park(connect_for(&b, keys[i]));
+    /* the third of a pushed out the first, c the second */
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(peer_is_closed(&b, i), i < 2);
+    assert_true(has_idle(&b, "a") && has_idle(&b, "b") && has_idle(&b, "c"));
+    end(&b);
+}
+
+static void none_is_kept_when_none_may_be(void **state)
+{
+    static const struct pool_limits rows[] = {{0, 8, 100, 60000}, {4, 0, 100, 60000}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct bench b = begin(rows[i]);
+
+        settle(&b);
+        upstream_park(connect_for(&b, "a"));
+        assert_false(has_idle(&b, "a"));
+        assert_true(peer_is_closed(&b, 0));
+        end(&b);
+    }
+}
+
+static void idle_ones_end_after_their_time(void **state)
+{
+    struct bench b = begin((struct pool_limits){4, 8, 100, 60});
+
+    (void)state;
+    settle(&b);
+    upstream_park(connect_for(&b, "a"));
+    turn_for(&b, 30);
+    upstream_park(connect_for(&b, "a"));
+    assert_false(peer_is_closed(&b, 0));
+    turn_for(&b, 45);
+    assert_true(peer_is_closed(&b, 0));
+    turn_for(&b, 60);
+    assert_true(peer_is_closed(&b, 1));
+    assert_false(has_idle(&b, "a"));
+    end(&b);
+}
+
+static void one_that_speaks_or_ends_is_dropped(void **state)
+{
+    struct bench b = begin(roomy);
+
+    (void)state;
+    settle(&b);
+    for (int i = 0; i < 3; i++)
+        upstream_park(connect_for(&b, "a"));
+    assert_int_equal(write(b.peers[0], "HTTP", 4), 4);
+    assert_int_equal(shutdown(b.peers[1], SHUT_WR), 0);
+    turn_for(&b, 20);
+    struct upstream *u = bucket_take(pool_bucket(b.pool, SLICE("a")));
+
+    assert_non_null(u);
+    assert_false(has_idle(&b, "a"));
+    assert_false(peer_is_closed(&b, 2));
+    upstream_close(u, true);
+    end(&b);
+}
+
+/* Room for one key: what nobody holds makes room, what is in use stays valid. */
+static void keys_are_bounded_but_those_in_use_stay(void **state)
+{
+    struct bench b = begin((struct pool_limits){4, 8, 1, 60000});
+    struct bucket *a;
+    struct upstream *u;
+
+    (void)state;
+    settle(&b);
+    u = connect_for(&b, "a");
+    a = u->bucket;
+    upstream_park(connect_for(&b, "b"));
+    assert_ptr_equal(pool_bucket(b.pool, SLICE("a")), a);
+    (void)pool_bucket(b.pool, SLICE("c")); /* b's idle connection goes for it */
+    assert_true(peer_is_closed(&b, 1));
+    upstream_park(u);
+    assert_true(has_idle(&b, "a"));
+    pool_clear(b.pool);
+    assert_false(has_idle(&b, "a"));
+    end(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(newest_first_and_only_under_its_key),
+        cmocka_unit_test(over_the_caps_the_oldest_goes),
+        cmocka_unit_test(none_is_kept_when_none_may_be),
+        cmocka_unit_test(idle_ones_end_after_their_time),
+        cmocka_unit_test(one_that_speaks_or_ends_is_dropped),
+        cmocka_unit_test(keys_are_bounded_but_those_in_use_stay),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
