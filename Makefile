@@ -14,7 +14,7 @@ PYTHON ?= /usr/bin/python3
 ROOMS := base net authz certs canary journal handoff proxy sandbox cmd
 VERSION := 0.1.0
 
-PACKAGES := libevent libevent_openssl openssl libjwt jansson libcares yaml-0.1 libidn2 libhs
+PACKAGES := libevent libevent_openssl openssl jansson libcares yaml-0.1 libidn2 libhs
 CHECKS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
           -Wvla -Wformat=2 -Wundef -Wold-style-definition -Werror
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=3
@@ -83,7 +83,7 @@ $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
 
 $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
-	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka) -o $@
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka libjwt) -o $@
 
 man: $(B)/exeat ## write the manual pages into build/man
 	@$(B)/exeat man $(B)/man

@@ -282,6 +282,14 @@ const struct issuer *issuers_find(const struct issuers *i, struct slice iss)
     return NULL;
 }
 
+const struct issuer *issuers_named(const struct issuers *i, const char *name)
+{
+    for (size_t n = 0; n < i->count; n++)
+        if (strcmp(i->list[n].name, name) == 0)
+            return &i->list[n];
+    return NULL;
+}
+
 int64_t issuers_longest_s(const struct issuers *i)
 {
     int64_t longest = 0;

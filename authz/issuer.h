@@ -34,6 +34,8 @@ uint64_t issuers_generation(const struct issuers *i);
 
 /* The issuer with this iss claim; NULL when none. */
 const struct issuer *issuers_find(const struct issuers *i, struct slice iss);
+/* The issuer with this name in the configuration; NULL when none. */
+const struct issuer *issuers_named(const struct issuers *i, const char *name);
 /* How long any token can matter: the largest max-lifetime plus leeway; 0 without issuers. */
 int64_t issuers_longest_s(const struct issuers *i);
 

@@ -12,7 +12,7 @@
 
 struct pins;
 
-/* Shared memory for at least entries live tokens (1.5 MiB for 32,768). pins_fd() is borrowed, for pins_map() elsewhere. */
+/* Shared memory for at least entries live tokens (1.5 MiB for 32,768); pins_fd() is borrowed, for pins_map(). */
 struct pins *pins_create(size_t entries, struct fault *why);
 struct pins *pins_map(int fd, struct fault *why);
 void pins_free(struct pins *p);

@@ -239,7 +239,7 @@ bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_
     return true;
 }
 
-/* RFC 6750 2.1: letters, digits, -._~+/ and = at the end; here anything visible but a comma, as the reading is strict. */
+/* RFC 6750 2.1 has letters, digits, -._~+/ and =; here anything visible but a comma, since the reading is strict. */
 static bool is_token68(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++)

@@ -125,7 +125,7 @@ static bool issue(const struct invocation *inv, const struct token_config *c, st
 
     if (!item)
         return false;
-    issuer = issuers_find(c->issuers, slice_of(conf_text(item, "issuer") ? conf_text(item, "issuer") : conf_name(item)));
+    issuer = issuers_named(c->issuers, conf_name(item));
     life_s = issuer_max_lifetime_s(issuer) * 1000 < LIFETIME_MS ? issuer_max_lifetime_s(issuer) : LIFETIME_MS / 1000;
     life_s = option_number(inv->options, "lifetime", life_s * 1000) / 1000;
     if (!check_wishes(inv, c->conf, issuer, life_s, why))
@@ -202,7 +202,7 @@ const struct command token_issue = {
             "  [{\"type\": \"http_egress\", \"locations\": [\"npm.example\"], \"actions\": [\"GET\"]}]\n",
     .examples = "  exeat token issue --sandbox vm1 --scope npm:read\n"
                 "  exeat token issue --sandbox vm1 --scope 'npm:read git:read' --lifetime 5m --output vm1.jwt\n"
-                "  https_proxy=http://jwt:$(exeat token issue --sandbox vm1 --scope npm:read)@127.0.0.1:3128 npm install\n",
+                "  exeat token issue --sandbox vm1 --scope npm:read --details only-get.json | exeat token inspect\n",
     .options =
         (const struct option_spec[]){
             {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "who it is for: the token's sub", false, true},

@@ -27,7 +27,7 @@ static bool read_time(const char *text, int64_t now_s, struct order *o, struct f
         seconds = (uint64_t)(ns / 1000000000);
     else if (!slice_decimal(slice_of(text), 253402300799, &seconds))
         return fault_set(why, FAULT_USAGE,
-                         "--issued-before is \"%.40s\"; expected now, 2026-01-02T03:04:05Z or seconds since 1970", text);
+                         "--issued-before is \"%.40s\"; expected now, 2026-01-02T03:04:05Z or seconds", text);
     if ((int64_t)seconds > now_s + 1)
         return fault_set(why, FAULT_USAGE, "--issued-before lies in the future: tokens issued until then would be "
                                            "refused as well");
@@ -168,8 +168,9 @@ const struct command token_revoke = {
             "which of the two was done.\n"
             "\n"
             "By jti (or with a file that holds the token) it lasts as long as any token can, so that it is never "
-            "outlived. By sandbox, tokens issued meanwhile are refused as well; --for says how long, 0 for good. --issued-before now takes "
-            "in the whole second, so a token issued after it should be issued a second later.\n",
+            "outlived. By sandbox, tokens issued meanwhile are refused as well; --for says how long, 0 for good.\n"
+            "\n"
+            "--issued-before now takes in the whole second: issue the next token a second later.\n",
     .examples = "  exeat token revoke --jti 0198c5b2-7c1f-7a41-9d7e-2f6f0a9a8057\n"
                 "  exeat token revoke vm1.jwt\n"
                 "  exeat token revoke --sandbox vm1 --for 1d\n"

@@ -493,8 +493,8 @@ static void signatures_of_each_algorithm_and_what_libjwt_says(void **state)
 /* Each of these libjwt 1.10.2 accepts (measured); they are the reason why it does not verify for us. */
 static void traps_of_libjwt_are_refused(void **state)
 {
-    static const char old[] = "{\"iss\":\"jw\",\"sub\":\"vm1\",\"aud\":\"gw.example\",\"client_id\":\"cli\",\"jti\":\"j\","
-                              "\"iat\":999900,\"exp\":999950}";
+    static const char old[] = "{\"iss\":\"jw\",\"sub\":\"vm1\",\"aud\":\"gw.example\",\"client_id\":\"cli\","
+                              "\"jti\":\"j\",\"iat\":999900,\"exp\":999950}";
     static const char hs_e1[] = "{\"typ\":\"JWT\",\"alg\":\"HS256\",\"kid\":\"e1\"}";
     static const char hs_r1[] = "{\"typ\":\"JWT\",\"alg\":\"HS256\",\"kid\":\"r1\"}";
     static const char none[] = "{\"typ\":\"JWT\",\"alg\":\"none\",\"kid\":\"e1\"}";
