@@ -71,6 +71,17 @@ static bool kind_of(const char *name, enum revocation_kind *kind)
     return true;
 }
 
+static void record_revocation(struct supervisor *s, const char *kind, const char *value, int64_t until)
+{
+    struct record_writer w = recorder_begin(s->recorder, RECORD_REVOCATION);
+
+    record_text(&w, FIELD_KEY, slice_of(kind));
+    record_text(&w, FIELD_VALUE, slice_of(value));
+    if (until)
+        record_number(&w, FIELD_UNTIL, until);
+    recorder_end(s->recorder, &w, NULL);
+}
+
 static json_t *answer_revoke(struct supervisor *s, json_t *request)
 {
     const char *kind_name = json_string_value(json_object_get(request, "kind"));
@@ -83,6 +94,7 @@ static json_t *answer_revoke(struct supervisor *s, json_t *request)
         return refuse("revoke wants kind (jti, sandbox, issued-before) and value");
     if (!revocations_add(s->assets.revocations, kind, slice_of(value), until, &why))
         return refuse(why.text);
+    record_revocation(s, kind_name, value, until);
     return json_pack("{s:b}", "ok", 1);
 }
 

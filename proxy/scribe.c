@@ -279,7 +279,7 @@ static void finish_stop(void *arg)
 static bool anybody_is_there(const struct scribe *s)
 {
     for (const struct peer *p = s->peers; p; p = p->next)
-        if (p->channel && p != s->supervisor)
+        if (p->channel && p->role != ROLE_SUPERVISOR)
             return true;
     return false;
 }

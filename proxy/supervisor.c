@@ -243,6 +243,22 @@ static void on_end(void *arg)
 
 static const struct channel_handler handler = {on_message, on_end};
 
+/* Our own line to the scribe: for revocations. */
+static void give_ourselves(struct supervisor *s, struct process *scribe)
+{
+    static const struct process we = {.role = ROLE_SUPERVISOR};
+    struct fault why = {0};
+    int pair[2];
+
+    if (!channel_pair(pair, &why)) {
+        say_error("%s", why.text);
+        return;
+    }
+    give_peer(scribe, &we, pair[1]);
+    close(pair[1]);
+    recorder_attach(s->recorder, pair[0]);
+}
+
 static void launch(struct supervisor *s, struct process *p)
 {
     struct spawn_plan plan = {p->role, p->index, p->uid, p->gid, s->debug};
@@ -261,6 +277,8 @@ static void launch(struct supervisor *s, struct process *p)
     p->control = channel_new(s->loop, control, &handler, p);
     give_config(s, p);
     give_assets(s, p);
+    if (p->role == ROLE_SCRIBE)
+        give_ourselves(s, p);
 }
 
 static void start_process(struct process *p)
@@ -455,6 +473,7 @@ static void clear(struct supervisor *s)
     free(s->processes);
     timer_free(s->stop_timer);
     assets_close(&s->assets);
+    recorder_free(s->recorder);
     loop_free(s->loop);
     buf_free(&s->notes);
     gateway_config_free(s->config);
@@ -468,6 +487,7 @@ int supervisor_run(struct gateway_config *config, bool debug)
     the_supervisor = &s;
     s.loop = loop_new();
     s.started_ms = loop_now_ms(s.loop);
+    s.recorder = recorder_new(s.loop);
     s.stop_timer = timer_new(s.loop, on_stop_late, &s);
     signal(SIGPIPE, SIG_IGN);
     if (!assets_open(&s.assets, config, &why)) {

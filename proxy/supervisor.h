@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "proxy/assets.h"
 #include "proxy/config.h"
+#include "proxy/recorder.h"
 
 enum process_state { PROCESS_DOWN, PROCESS_STARTING, PROCESS_UP };
 
@@ -36,6 +37,7 @@ struct supervisor {
     bool debug, was_ready, stopping;
     int exit_status;
     struct timer *stop_timer;
+    struct recorder *recorder; /* what people order is recorded too */
     struct buf notes; /* what is off, one line each */
 };
 

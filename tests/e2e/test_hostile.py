@@ -259,6 +259,16 @@ def test_revocation_cuts_a_plain_exchange_in_flight(gateway, origins):
     assert gateway.wait_for(kind="connection", reason="token_revoked", sandbox="doomed")
 
 
+def test_a_revocation_is_recorded_even_after_the_scribe_came_back(gateway):
+    for name in "first", "second":
+        exeat("token", "revoke", "--sandbox", name, config=gateway.config)
+        wait_until(lambda: [r for r in gateway.records(kind="revocation") if r["revocation"]["value"] == name], name)
+        old = gateway.pids("scribe")
+        os.kill(old[0], signal.SIGKILL)
+        wait_until(lambda: gateway.pids("scribe") not in ([], old), "a new scribe")
+    assert gateway.verify()
+
+
 def test_a_scribe_that_hangs_holds_nobody_for_ever(gateway, token, origins):
     scribe = gateway.pids("scribe")[0]
     os.kill(scribe, signal.SIGSTOP)
