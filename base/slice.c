@@ -4,34 +4,17 @@
 #include <string.h>
 #include <strings.h>
 
-struct slice slice_of(const char *text)
-{
-    return text ? slice_make(text, strlen(text)) : slice_make("", 0);
-}
-
 static char lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-bool slice_equals_nocase(struct slice a, struct slice b)
+bool slice_folds_alike(const char *a, const char *b, size_t n)
 {
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; i++)
-        if (lower(a.ptr[i]) != lower(b.ptr[i]))
+    for (size_t i = 0; i < n; i++)
+        if (lower(a[i]) != lower(b[i]))
             return false;
     return true;
-}
-
-bool slice_is(struct slice a, const char *text)
-{
-    return slice_equals(a, slice_of(text));
-}
-
-bool slice_is_nocase(struct slice a, const char *text)
-{
-    return slice_equals_nocase(a, slice_of(text));
 }
 
 bool slice_starts(struct slice s, struct slice prefix)

@@ -21,21 +21,41 @@ struct slice {
 /* For printf: printf("%.*s", SLICE_ARG(s)). */
 #define SLICE_ARG(s) (int)(s).len, (s).ptr
 
-/* The whole of a NUL-terminated text (borrowed); NULL gives the empty slice. */
-struct slice slice_of(const char *text);
 static inline struct slice slice_make(const void *ptr, size_t len)
 {
     return (struct slice){len ? ptr : "", len};
+}
+
+/* The whole of a NUL-terminated text (borrowed); NULL gives the empty slice. */
+static inline struct slice slice_of(const char *text)
+{
+    return text ? slice_make(text, strlen(text)) : slice_make("", 0);
 }
 
 static inline bool slice_equals(struct slice a, struct slice b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
+
+/* Are n bytes the same when ASCII case is folded? */
+bool slice_folds_alike(const char *a, const char *b, size_t n);
+
 /* ASCII case is folded; other bytes are compared as they are (RFC 9110 5.1). */
-bool slice_equals_nocase(struct slice a, struct slice b);
-bool slice_is(struct slice a, const char *text);
-bool slice_is_nocase(struct slice a, const char *text);
+static inline bool slice_equals_nocase(struct slice a, struct slice b)
+{
+    return a.len == b.len && slice_folds_alike(a.ptr, b.ptr, a.len);
+}
+
+static inline bool slice_is(struct slice a, const char *text)
+{
+    return slice_equals(a, slice_of(text));
+}
+
+static inline bool slice_is_nocase(struct slice a, const char *text)
+{
+    return slice_equals_nocase(a, slice_of(text));
+}
+
 bool slice_starts(struct slice s, struct slice prefix);
 bool slice_ends(struct slice s, struct slice suffix);
 bool slice_starts_nocase(struct slice s, struct slice prefix);
