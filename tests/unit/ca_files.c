@@ -228,10 +228,10 @@ static const struct {
 } spoilt[] = {
     {"the key readable by others", "intermediate.key", "intermediate.key", 0640, FAULT_PERMISSION},
     {"another key", "intermediate.key", "root.key", 0600, FAULT_REFUSED},
-    {"a certificate where the key should be", "intermediate.key", "root.pem", 0600, FAULT_CRYPTO},
+    {"a certificate where the key should be", "intermediate.key", "root.pem", 0600, FAULT_SYNTAX},
     {"the root in place of the intermediate", "intermediate.pem", "root.pem", 0644, FAULT_REFUSED},
     {"the intermediate in place of the root", "root.pem", "intermediate.pem", 0644, FAULT_REFUSED},
-    {"an empty certificate", "intermediate.pem", "", 0644, FAULT_CRYPTO},
+    {"an empty certificate", "intermediate.pem", "", 0644, FAULT_SYNTAX},
 };
 
 static void test_load_refuses(void **state)
