@@ -52,6 +52,8 @@ class Origin:
     def __init__(self, cert=None, key=None, script=ok, everywhere=False):
         self.script, self.requests, self.raw, self.connections = script, [], [], 0
         self.lock = threading.Lock()
+        self.reading = threading.Event()  # cleared: bodies are left in the socket
+        self.reading.set()
         self.context = None
         if cert:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -149,6 +151,7 @@ class Reader:
         chunks, have = [self.seen[self.at:self.at + n]], min(n, len(self.seen) - self.at)
         self.at += have
         while have < n:
+            self.origin.reading.wait(60)
             data = self.connection.recv(min(1 << 20, n - have))
             if not data:
                 return None

@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import threading
 import time
 from base64 import b64encode
 
@@ -225,6 +226,15 @@ def resident_kib(pid):
             return int(line.split()[1])
 
 
+def wait_until_still(counted, n=10):
+    """Until nothing was counted for n tenths of a second: back-pressure has reached who counts."""
+    still = 0
+    while still < n:
+        before = len(counted)
+        time.sleep(0.1)
+        still = still + 1 if len(counted) == before else 0
+
+
 def test_slow_reader_holds_no_memory(gateway, tunnel, origins):
     size = 200 << 20
     sent = []
@@ -240,14 +250,37 @@ def test_slow_reader_holds_no_memory(gateway, tunnel, origins):
     with scripted(origins[0], script):
         tunnel.send(get())
         tunnel.until(b"\r\n\r\n")
-        still = 0
-        while still < 10:  # the origin has stopped: back-pressure reached it
-            n = len(sent)
-            time.sleep(0.1)
-            still = still + 1 if len(sent) == n else 0
+        wait_until_still(sent)
         assert len(sent) < size >> 20
         assert resident_kib(worker) - before < 8 << 10
         tunnel.exactly(size)
+
+
+def test_slow_service_holds_no_memory(gateway, upload, origins):
+    piece, n = os.urandom(1 << 20), 60
+    sent = []
+
+    def send():
+        for _ in range(n):
+            upload.send(piece)
+            sent.append(1)
+
+    worker = gateway.pids("worker")[0]
+    before = resident_kib(worker)
+    origins[0].reading.clear()
+    try:
+        upload.send(f"PUT /up/x HTTP/1.1\r\nHost: upload.test\r\nContent-Length: {n << 20}\r\n\r\n")
+        sender = threading.Thread(target=send)
+        sender.start()
+        wait_until(lambda: origins[0].requests, "the head at the service")
+        wait_until_still(sent)
+        assert len(sent) < n
+        assert resident_kib(worker) - before < 8 << 10
+    finally:
+        origins[0].reading.set()
+    sender.join()
+    assert upload.response().status == 200
+    assert origins[0].requests[0].body == piece * n
 
 
 # ---- refused
