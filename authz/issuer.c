@@ -78,6 +78,15 @@ static bool read_algorithms(const struct conf_item *item, unsigned *out, struct 
     return true;
 }
 
+/* The fault of a key file, with the place in the configuration that names it; the kind stays. */
+static bool refuse_file(const struct conf_item *item, const struct fault *inner, struct fault *why)
+{
+    conf_refuse(item, "jwks", -1, why, "%s", inner->text);
+    if (why)
+        why->kind = inner->kind;
+    return false;
+}
+
 bool issuers_read_files(const struct conf *c, struct bundle *files, struct fault *why)
 {
     for (size_t i = 0; i < conf_count(c, "issuers"); i++) {
@@ -86,13 +95,17 @@ bool issuers_read_files(const struct conf *c, struct bundle *files, struct fault
         char *name = blob_name(conf_name(item));
         struct secret *secret = NULL;
         struct buf bytes = {0};
+        struct fault inner = {0};
         unsigned algorithms;
         bool ok = read_algorithms(item, &algorithms, why);
 
+        if (ok && !file_check_guarded(path, &inner))
+            ok = refuse_file(item, &inner, why);
+
         if (ok && algorithms & 1u << ALGORITHM_HS256)
-            ok = (secret = secret_read_file(path, JWKS_MAX, why)) != NULL;
+            ok = (secret = secret_read_file(path, JWKS_MAX, &inner)) || refuse_file(item, &inner, why);
         else if (ok)
-            ok = file_read(path, JWKS_MAX, &bytes, why);
+            ok = file_read(path, JWKS_MAX, &bytes, &inner) || refuse_file(item, &inner, why);
         if (ok)
             bundle_add(files, name, secret ? secret_slice(secret) : buf_slice(&bytes));
         secret_free(secret);

@@ -73,24 +73,13 @@ static char *directory_of(const char *path)
     return joined;
 }
 
-/* Whoever can write the configuration opens the gate: not everybody. */
-static bool check_mode(const char *path, struct fault *why)
-{
-    struct stat st;
-
-    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH))
-        return fault_set(why, FAULT_PERMISSION, "%s: anybody can write it (mode %04o); run: chmod o-w %s", path,
-                         (unsigned)(st.st_mode & 07777), path);
-    return true;
-}
-
 /* Read one file into c; its tree is given back for the includes, NULL when refused. */
 static struct conf_node *read_file(struct conf *c, const char *path, const char *directory, struct fault *why)
 {
     struct buf text = {0};
     struct conf_node *root = NULL;
 
-    if (!check_mode(path, why) || !file_read(path, FILE_MOST, &text, why))
+    if (!file_check_guarded(path, why) || !file_read(path, FILE_MOST, &text, why))
         goto out;
     root = conf_tree_parse(buf_slice(&text), keep_name(c, path), why);
     if (root && !conf_read(c, root, directory, why)) {

@@ -102,6 +102,16 @@ bool file_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+bool file_check_guarded(const char *path, struct fault *why)
+{
+    struct stat st;
+
+    if (stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) && (st.st_mode & S_IWOTH))
+        return fault_set(why, FAULT_PERMISSION, "%s: anybody can write it (mode %04o); run: chmod o-w %s", path,
+                         (unsigned)(st.st_mode & 07777), path);
+    return true;
+}
+
 bool file_make_directory(const char *path, mode_t mode, struct fault *why)
 {
     struct stat st;

@@ -19,6 +19,8 @@ bool file_write_fd(int fd, struct slice bytes, struct fault *why);
  */
 bool file_replace(const char *path, mode_t mode, struct slice bytes, struct fault *why);
 bool file_exists(const char *path);
+/* Refuse a file or directory that everybody can write: who writes it decides what the gateway does. Absent ones pass. */
+bool file_check_guarded(const char *path, struct fault *why);
 /* mkdir; an existing directory is fine. */
 bool file_make_directory(const char *path, mode_t mode, struct fault *why);
 /* "dir/name" (give). */

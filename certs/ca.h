@@ -31,6 +31,12 @@ bool ca_init(const char *directory, const char *name, struct fault *why);
 bool ca_ensure_intermediate(const char *directory, const char *name, const char *const *hosts, size_t n, bool *issued,
                             struct fault *why);
 
+/* Whether ca_init was ever here; else a fault with the remedy. */
+bool ca_is_there(const char *directory, struct fault *why);
+
+/* Would ca_ensure_intermediate succeed? The same questions with the same words; writes nothing. */
+bool ca_check(const char *directory, const char *const *hosts, size_t n, struct fault *why);
+
 /*
  * Put what the keeper needs into its bundle as "ca/intermediate.pem", "ca/intermediate.key", "ca/root.pem"; and
  * nothing else: root.key never leaves its file. Refuses a key that others can read.

@@ -139,6 +139,8 @@ bool ca_describe(const char *directory, bool json, struct buf *out, struct fault
     bool ok;
 
     free(intermediate);
+    if (!ca_is_there(directory, why))
+        return false;
     if (json)
         buf_text(out, "{\"schema\":\"exeat.ca/1\",");
     ok = describe(directory, "root", json, out, why);

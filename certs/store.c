@@ -55,6 +55,22 @@ static X509 *read_cert(const char *directory, const char *name, struct fault *wh
     return x;
 }
 
+bool ca_is_there(const char *directory, struct fault *why)
+{
+    char *path = file_join(directory, "root.pem");
+    bool there = file_exists(path);
+
+    if (!there)
+        fault_set(why, FAULT_MISSING, "%s: no such file: there is no CA; put yours back, or make one: exeat ca init", path);
+    free(path);
+    return there;
+}
+
+static X509 *read_root(const char *directory, struct fault *why)
+{
+    return ca_is_there(directory, why) ? read_cert(directory, "root.pem", why) : NULL;
+}
+
 static EVP_PKEY *read_key(const char *directory, const char *name, struct fault *why)
 {
     char *path = file_join(directory, name);
@@ -167,7 +183,8 @@ out:
 
 /* What is there, measured against what is wanted. */
 struct standing {
-    bool fits;   /* readable, of this root, with its key, exactly these names */
+    bool sound;  /* readable, of this root, with its key */
+    bool fits;   /* sound, and exactly these names */
     bool ended;
     bool ending; /* less than a third of its life is left */
     char lacks[300];
@@ -201,6 +218,7 @@ static bool judge(const char *directory, X509 *root, const struct constraint *wa
     }
     if (x && key && X509_check_private_key(x, key) == 1 && X509_verify(x, X509_get0_pubkey(root)) == 1 &&
         constraint_of_cert(x, &have)) {
+        out->sound = true;
         out->fits = constraint_equals(&have, want);
         judge_dates(x, out);
     }
@@ -215,11 +233,15 @@ static bool judge(const char *directory, X509 *root, const struct constraint *wa
 
 static bool refuse_offline(const char *directory, const struct standing *s, struct fault *why)
 {
+    if (!s->sound)
+        return fault_set(why, FAULT_MISSING,
+                         "%s: intermediate.pem and intermediate.key are not a pair that root.pem signed, or not there, and "
+                         "root.key is not here to sign a new one; put root.key back for one start", directory);
     if (s->lacks[0])
-        return fault_set(why, FAULT_REFUSED,
+        return fault_set(why, FAULT_MISSING,
                          "%s: the intermediate does not permit %.80s and root.key is not here to sign one that does; put "
                          "root.key back for one start, or take the host out of services", directory, s->lacks);
-    return fault_set(why, FAULT_REFUSED,
+    return fault_set(why, FAULT_MISSING,
                      "%s: the intermediate %s and root.key is not here to sign a new one; put root.key back for one start",
                      directory, s->fits ? "has ended" : "permits hosts that services no longer list");
 }
@@ -235,7 +257,7 @@ bool ca_ensure_intermediate(const char *directory, const char *name, const char 
     *issued = false;
     if (!constraint_of_hosts(hosts, n, &want, why))
         return false;
-    if (!(root = read_cert(directory, "root.pem", why)) || !judge(directory, root, &want, &s, why))
+    if (!(root = read_root(directory, why)) || !judge(directory, root, &want, &s, why))
         goto out;
     if (s.fits && !s.ending) {
         ok = true;
@@ -248,6 +270,31 @@ bool ca_ensure_intermediate(const char *directory, const char *name, const char 
         refuse_offline(directory, &s, why);
     }
 out:
+    X509_free(root);
+    constraint_clear(&want);
+    return ok;
+}
+
+bool ca_check(const char *directory, const char *const *hosts, size_t n, struct fault *why)
+{
+    struct constraint want = {0};
+    struct standing s = {0};
+    EVP_PKEY *root_key = NULL;
+    X509 *root = NULL;
+    bool ok = false;
+
+    if (!constraint_of_hosts(hosts, n, &want, why))
+        return false;
+    if (!(root = read_root(directory, why)) || !judge(directory, root, &want, &s, why))
+        goto out;
+    if (s.fits && !s.ending)
+        ok = true;
+    else if (has_file(directory, "root.key"))
+        ok = (root_key = read_key(directory, "root.key", why)) && check_root(directory, root, root_key, why);
+    else
+        ok = (s.fits && !s.ended) || refuse_offline(directory, &s, why);
+out:
+    EVP_PKEY_free(root_key);
     X509_free(root);
     constraint_clear(&want);
     return ok;
@@ -282,7 +329,7 @@ bool ca_add_files(const char *directory, struct bundle *files, struct fault *why
 
 bool ca_export(const char *directory, struct buf *out, struct fault *why)
 {
-    X509 *root = read_cert(directory, "root.pem", why);
+    X509 *root = read_root(directory, why);
     bool ok = false;
 
     if (root && X509_check_ca(root) != 1)

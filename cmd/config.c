@@ -24,7 +24,14 @@ static int run_check(const struct invocation *inv)
 {
     struct fault why = {0};
     struct gateway_config *c = gateway_config_load(inv->config, &why);
-    int status = c ? STATUS_YES : command_fail(inv, &why);
+    int status = STATUS_YES;
+
+    if (c && !gateway_check_ca(c, &why)) {
+        gateway_config_free(c);
+        c = NULL;
+    }
+    if (!c)
+        status = command_fail(inv, &why);
 
     if (inv->json) {
         struct buf out = {0};

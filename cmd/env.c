@@ -8,6 +8,7 @@
 #include "base/say.h"
 #include "base/secret.h"
 #include "base/text.h"
+#include "certs/ca.h"
 #include "cmd/command.h"
 #include "net/addr.h"
 #include "proxy/config.h"
@@ -168,12 +169,12 @@ static bool refresh(const char *path, struct slice bytes, struct fault *why)
 static bool make_trust(const struct invocation *inv, const struct gateway_config *c, struct env *e, struct fault *why)
 {
     const char *elsewhere = option_text(inv->options, "ca-bundle");
-    char *bundle = gateway_state(c, "ca/bundle.pem");
+    char *ca = gateway_state(c, "ca"), *bundle = gateway_state(c, "ca/bundle.pem");
     struct buf text = {0}, root = {0};
     bool ok = false;
 
     e->root = gateway_state(c, "ca/root.pem");
-    if (!file_read(e->root, TRUST_MOST, &root, why))
+    if (!ca_is_there(ca, why) || !file_read(e->root, TRUST_MOST, &root, why))
         goto out;
     if (!file_read(SYSTEM_TRUST, TRUST_MOST, &text, NULL))
         say_warning("no %s here: the bundle holds the gateway's root alone", SYSTEM_TRUST);
@@ -190,6 +191,7 @@ out:
     buf_free(&text);
     buf_free(&root);
     free(bundle);
+    free(ca);
     return ok;
 }
 

@@ -25,8 +25,6 @@ static int run_serve(const struct invocation *inv)
         gateway_config_free(config);
         return command_fail(inv, &why);
     }
-    if (inv->quiet)
-        say_level(SAY_WARNING);
     if (issued)
         say_note("the CA's intermediate was issued anew for the listed hosts");
     say_warnings(config);

@@ -13,7 +13,7 @@
 
 #define SYSTEM_TRUST "/etc/ssl/certs/ca-certificates.crt"
 
-enum { JWKS_MOST = 256 << 10, TRUST_MOST = 8 << 20, CERTIFICATE_MOST = 64 << 10 };
+enum { TRUST_MOST = 8 << 20, CERTIFICATE_MOST = 64 << 10 };
 
 void gateway_config_free(struct gateway_config *c)
 {
@@ -54,7 +54,7 @@ static bool add_named(struct gateway_config *c, const struct conf_item *item, co
     char name[128];
 
     snprintf(name, sizeof name, "%s.%s.%s", kind, conf_name(item), suffix);
-    if (add_file(c->files, name, conf_text(item, key), most, &inner))
+    if (file_check_guarded(conf_text(item, key), &inner) && add_file(c->files, name, conf_text(item, key), most, &inner))
         return true;
     return conf_refuse(item, key, -1, why, "%s", inner.text);
 }
@@ -63,9 +63,8 @@ static bool read_issuers(struct gateway_config *c, struct fault *why)
 {
     struct issuers *issuers;
 
-    for (size_t i = 0; i < conf_count(c->conf, "issuers"); i++)
-        if (!add_named(c, conf_item(c->conf, "issuers", i), "jwks", "issuer", "jwks", JWKS_MOST, why))
-            return false;
+    if (!issuers_read_files(c->conf, c->files, why))
+        return false;
     issuers = issuers_compile(c->conf, c->files, why);
     issuers_free(issuers);
     return issuers != NULL;
@@ -178,12 +177,32 @@ static size_t listed_hosts(const struct policy *p, const char ***hosts)
     return kept;
 }
 
+/* Who can write there can put another CA in its place. */
+static bool check_state(const struct gateway_config *c, const char *ca, struct fault *why)
+{
+    if (!file_exists(c->state))
+        return fault_set(why, FAULT_MISSING, "%s: no such directory; it is what gateway.state names", c->state);
+    return file_check_guarded(c->state, why) && file_check_guarded(ca, why);
+}
+
+bool gateway_check_ca(const struct gateway_config *c, struct fault *why)
+{
+    char *directory = gateway_state(c, "ca");
+    const char **hosts;
+    size_t n = listed_hosts(c->policy, &hosts);
+    bool ok = check_state(c, directory, why) && ca_check(directory, hosts, n, why);
+
+    free(hosts);
+    free(directory);
+    return ok;
+}
+
 bool gateway_ensure_ca(const struct gateway_config *c, bool *issued, struct fault *why)
 {
     char *directory = gateway_state(c, "ca");
     const char **hosts;
     size_t n = listed_hosts(c->policy, &hosts);
-    bool ok = ca_ensure_intermediate(directory, c->name, hosts, n, issued, why);
+    bool ok = check_state(c, directory, why) && ca_ensure_intermediate(directory, c->name, hosts, n, issued, why);
 
     free(hosts);
     free(directory);

@@ -38,6 +38,9 @@ void gateway_config_free(struct gateway_config *c);
 /* Files below the state directory (give): "ca", "canaries.json", "revocations". */
 char *gateway_state(const struct gateway_config *c, const char *name);
 
+/* Is the CA as gateway_ensure_ca needs it? Writes nothing. */
+bool gateway_check_ca(const struct gateway_config *c, struct fault *why);
+
 /*
  * Make the CA's intermediate fit the listed hosts (certs/ca.h); *issued says
  * whether a new one was written. Before the keeper is given its bundle.

@@ -144,6 +144,34 @@ def test_check_warns_of_what_init_waives_and_quiet_is_silent(state):
     assert exeat("-q", "config", "check", config=state / "proxy.conf").stderr == ""
 
 
+def spoil_nothing_there(state):
+    shutil.rmtree(state / "ca")
+
+
+def spoil_pair(state):
+    shutil.copy(state / "ca/root.key", state / "ca/intermediate.key")
+    (state / "ca/root.key").unlink()
+
+
+SPOILED = [
+    ("the CA is not there", spoil_nothing_there, "there is no CA; put yours back, or make one: exeat ca init"),
+    ("a key of the CA others can read", lambda s: (s / "ca/intermediate.key").chmod(0o644), "run: chmod 600"),
+    ("a pair that does not fit, and no root.key", spoil_pair, "not a pair that root.pem signed"),
+    ("a state that everybody can write", lambda s: s.chmod(0o777), "anybody can write it (mode 0777); run: chmod o-w"),
+    ("a CA that everybody can write", lambda s: (s / "ca").chmod(0o777), "ca: anybody can write it"),
+    ("keys of an issuer that everybody can write", lambda s: (s / "issuer/local.jwks").chmod(0o666),
+     "local.jwks: anybody can write it (mode 0666)"),
+]
+
+
+@pytest.mark.parametrize("spoil, text", [r[1:] for r in SPOILED], ids=[r[0] for r in SPOILED])
+@pytest.mark.parametrize("words", [["config", "check"], ["serve"]], ids=" ".join)
+def test_check_refuses_the_files_that_serve_refuses(state, spoil, text, words):
+    spoil(state)
+    r = exeat(*words, config=state / "proxy.conf", check=False)
+    assert r.returncode == 2 and text in r.stderr, r.stderr
+
+
 def test_check_names_the_place(state):
     conf = state / "proxy.conf"
     conf.write_text(conf.read_text().replace("    ports: [443]", "    prots: [443]"))

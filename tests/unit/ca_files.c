@@ -125,11 +125,11 @@ static void test_root_offline(void **state)
     assert_true(ensure(f, hosts, 2, &issued, NULL));
     assert_false(issued);
     assert_false(ensure(f, more, 3, &issued, &why));
-    assert_int_equal(why.kind, FAULT_REFUSED);
+    assert_int_equal(why.kind, FAULT_MISSING);
     assert_non_null(strstr(why.text, "npm.test"));
     assert_non_null(strstr(why.text, "root.key"));
     assert_false(ensure(f, more, 1, &issued, &why));
-    assert_int_equal(why.kind, FAULT_REFUSED);
+    assert_int_equal(why.kind, FAULT_MISSING);
 }
 
 /* An intermediate of this root, key beside it, that ends left_s from now. */
