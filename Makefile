@@ -14,7 +14,7 @@ PYTHON ?= /usr/bin/python3
 ROOMS := base net authz certs canary journal handoff proxy sandbox cmd
 VERSION := 0.1.0
 
-PACKAGES := libevent libevent_openssl openssl jansson libcares yaml-0.1 libidn2 libhs
+PACKAGES := libevent libevent_openssl openssl jansson libcares yaml-0.1 libidn2 libhs zlib
 CHECKS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
           -Wvla -Wformat=2 -Wundef -Wold-style-definition -Werror
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=3
@@ -88,8 +88,9 @@ $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 man: $(B)/exeat ## write the manual pages into build/man
 	@$(B)/exeat man $(B)/man
 
-docs: $(B)/exeat ## write docs/configuration.md from the tables of keys
+docs: $(B)/exeat ## write docs/configuration.md and docs/reasons.md from their tables
 	@$(B)/exeat config help >$(B)/configuration.md && mv $(B)/configuration.md docs/configuration.md
+	@$(B)/exeat config reasons >$(B)/reasons.md && mv $(B)/reasons.md docs/reasons.md
 
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)

@@ -136,6 +136,23 @@ static enum exchange_state check_body(struct exchange *x)
     return exchange_refuse(x, REASON_BODY_TOO_LARGE, text);
 }
 
+/* A gzip body is opened when it is whole, so it must be collected; anything else cannot be looked into. */
+static enum exchange_state check_coding(struct exchange *x)
+{
+    x->coding = coding_of(x->head);
+    if (x->coding == CODING_NONE)
+        return EXCHANGE_STAY;
+    if (service_allows_unscannable(x->decision.service)) {
+        x->coding = x->head->expect_continue ? CODING_OTHER : x->coding;
+        return EXCHANGE_STAY;
+    }
+    if (x->coding == CODING_OTHER)
+        return exchange_refuse(x, REASON_UNSCANNABLE, "of all content encodings only gzip can be looked into");
+    if (x->head->expect_continue)
+        return exchange_refuse(x, REASON_UNSCANNABLE, "a gzip body must come without Expect: 100-continue");
+    return EXCHANGE_STAY;
+}
+
 static void choose_bucket(struct exchange *x)
 {
     struct buf key = {0};
@@ -200,7 +217,8 @@ static enum exchange_state decide(struct exchange *x)
         return exchange_refuse(x, REASON_UPGRADE_NOT_ALLOWED, NULL);
     if (!exchange_is_connect(x))
         x->decision.scheme = x->request.scheme;
-    if ((refused = check_body(x)) != EXCHANGE_STAY || (refused = scan_head(x)) != EXCHANGE_STAY)
+    if ((refused = check_body(x)) != EXCHANGE_STAY || (refused = check_coding(x)) != EXCHANGE_STAY ||
+        (refused = scan_head(x)) != EXCHANGE_STAY)
         return refused;
     choose_bucket(x);
     if (x->body_done || x->head->expect_continue)

@@ -186,6 +186,7 @@ void exchange_free(struct exchange *x)
     secret_free(x->token);
     buf_free(&x->out_head);
     buf_free(&x->dropped);
+    buf_free(&x->packed);
     flow_clear(&x->up);
     flow_clear(&x->down);
     free(x);

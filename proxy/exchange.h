@@ -13,6 +13,7 @@
 #define PROXY_EXCHANGE_H
 
 #include "authz/policy.h"
+#include "proxy/coding.h"
 #include "proxy/flow.h"
 #include "proxy/session.h"
 
@@ -95,6 +96,8 @@ struct exchange {
     struct buf out_head;   /* rewritten request head, exactly what will be sent */
     struct buf dropped;
     struct flow up, down;
+    enum coding coding;    /* of the request's body */
+    struct buf packed;     /* a gzip body, until it is whole and was looked into */
     bool sent;             /* any byte went to the service */
     bool repeatable;       /* all of the request is still here */
     bool reused;

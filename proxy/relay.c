@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "canary/gzip.h"
 #include "proxy/rewrite.h"
 #include "proxy/steps.h"
 
-enum { INTERIM_MAX = 16 };
+enum { INTERIM_MAX = 16, OPENED_MAX = 8 << 20 };
 
 /* ---- the request's content ---- */
 
@@ -43,6 +44,32 @@ static struct hit end_flow_up(struct exchange *x, const struct field *trailers, 
     return hit;
 }
 
+static enum exchange_state unscannable(struct exchange *x, const char *text)
+{
+    x->coding = CODING_OTHER;
+    buf_free(&x->packed);
+    if (service_allows_unscannable(x->decision.service))
+        return EXCHANGE_STAY;
+    x->keep_alive = x->keep_alive && x->body_done;
+    return exchange_refuse(x, REASON_UNSCANNABLE, text);
+}
+
+/* A gzip body is whole, and nothing of it went out. */
+static enum exchange_state look_inside(struct exchange *x)
+{
+    struct buf opened = {0};
+    struct hit hit = {0};
+    bool ok = !buf_len(&x->packed) || gzip_open(buf_slice(&x->packed), OPENED_MAX, &opened);
+
+    if (ok)
+        hit = scanner_text_with(x->worker->scanner, buf_slice(&opened), exchange_token(x));
+    buf_wipe(&opened);
+    buf_free(&x->packed);
+    if (hit.found)
+        return exchange_leak(x, &hit, "gzip body");
+    return ok ? EXCHANGE_STAY : unscannable(x, "the body is not whole gzip, or holds too much");
+}
+
 static enum exchange_state body_complete(struct exchange *x)
 {
     size_t n = 0;
@@ -60,7 +87,7 @@ static enum exchange_state body_complete(struct exchange *x)
     if (hit.found)
         return body_leak(x, hit);
     x->body_done = true;
-    return EXCHANGE_STAY;
+    return x->coding == CODING_GZIP ? look_inside(x) : EXCHANGE_STAY;
 }
 
 /* A piece of content: none goes on that the service does not take. */
@@ -70,6 +97,8 @@ static enum exchange_state take_piece(struct exchange *x, struct slice piece)
 
     if (piece.len > service_body_limit(x->decision.service) - x->up.total)
         return too_large(x);
+    if (x->coding == CODING_GZIP)
+        buf_append(&x->packed, piece);
     hit = flow_data(&x->up, piece);
     return hit.found ? body_leak(x, hit) : EXCHANGE_STAY;
 }
@@ -124,8 +153,12 @@ static enum exchange_state collect(struct exchange *x)
 
         if (next != EXCHANGE_STAY)
             return next;
-        if (x->body_done || is_enough(x))
+        if (x->body_done)
             return EXCHANGE_RECORD;
+        if (is_enough(x)) {
+            next = x->coding == CODING_GZIP ? unscannable(x, "a gzip body over limits.body-collect") : EXCHANGE_STAY;
+            return next == EXCHANGE_STAY ? EXCHANGE_RECORD : next;
+        }
     }
     if (x->session->client_ended) {
         x->reason = REASON_CLIENT_CLOSED;

@@ -95,7 +95,7 @@ class Origin:
             pass
         finally:
             try:
-                if self.context:
+                if isinstance(connection, ssl.SSLSocket):
                     connection.unwrap()
             except (OSError, ValueError):
                 pass

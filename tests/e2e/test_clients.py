@@ -1,5 +1,6 @@
 """Real clients, as `exeat env` sets them up: each let out by a token, and each stopped with a reason that it shows itself."""
 import base64
+import gzip
 import hashlib
 import io
 import json
@@ -7,6 +8,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import zlib
 
 import pytest
 
@@ -216,6 +218,29 @@ def test_curl_with_a_canary(sandbox, gateway):
     sandbox.refused("canary_leak")
 
 
+@pytest.mark.parametrize("encoding,pack,reason", [("gzip", gzip.compress, "canary_leak"), ("x-gzip", gzip.compress, "canary_leak"),
+                                                  ("deflate", zlib.compress, "unscannable"),
+                                                  ("gzip, gzip", gzip.compress, "unscannable"),
+                                                  ("gzip", lambda b: gzip.compress(b) + b"more", "unscannable"),
+                                                  ("gzip", lambda b: gzip.compress(b"x") + gzip.compress(b), "canary_leak"),
+                                                  ("gzip", lambda b: gzip.compress(os.urandom(100000) + b), "unscannable"),
+                                                  ("gzip", lambda b: gzip.compress(bytes(20 << 20) + b), "unscannable")])
+def test_curl_with_a_canary_in_a_compressed_body(sandbox, gateway, encoding, pack, reason):
+    canary = json.loads((gateway.directory / "canaries.json").read_text())["canaries"][0]["value"]
+    (sandbox.home / "packed").write_bytes(pack(canary.encode()))
+    answer = sandbox.run("curl", *CURL, "-i", "-H", f"Content-Encoding: {encoding}", "-H", "Expect:", "--data-binary",
+                         "@packed", f"https://{FILES}/inbox/report")
+    assert f" 403 exeat {reason} " in answer.stdout, output(answer)
+    sandbox.refused(reason)
+
+
+def test_curl_with_a_compressed_body(sandbox):
+    (sandbox.home / "packed").write_bytes(gzip.compress(b"nothing to see" * 100))
+    passed(sandbox.run("curl", *CURL, "-f", "-H", "Content-Encoding: gzip", "--data-binary", "@packed",
+                       f"https://{FILES}/inbox/report"))
+    assert sandbox.saw() == [f"POST {FILES}/inbox/report"]
+
+
 # ---- pip
 
 
@@ -295,6 +320,20 @@ def test_git_clone(sandbox, registry):
     assert seen[0] == f"GET {GIT}/{REPOSITORY}/info/refs?service=git-upload-pack"
     assert set(seen[1:]) == {f"POST {GIT}/{REPOSITORY}/git-upload-pack"}
     sandbox.completed(f"{GIT}/{REPOSITORY}/info/refs", f"{GIT}/{REPOSITORY}/git-upload-pack")
+
+
+def test_git_clone_of_many_branches(sandbox, registry):
+    """git then compresses what it asks for; it is opened, looked into and let out as it was."""
+    bare = registry.top / "git/many.git"
+    if not bare.exists():
+        git = ("git", "-C", str(registry.top / "work"), "-c", "user.name=x", "-c", "user.email=x@y.test")
+        for n in range(40):
+            passed(sandbox.bare(*git, "commit", "-q", "--allow-empty", "-m", f"branch {n}"))
+            passed(sandbox.bare(*git, "branch", f"b{n}"))
+        passed(sandbox.bare("git", "clone", "-q", "--bare", registry.top / "work", bare))
+    passed(sandbox.run("git", "git", "clone", "-q", f"https://{GIT}/many.git", "clone", GIT_TRACE_CURL=str(sandbox.home / "trace")))
+    assert "content-encoding: gzip" in (sandbox.home / "trace").read_text().lower()
+    assert sandbox.bare("git", "-C", "clone", "branch", "-r").stdout.count("origin/b") == 40
 
 
 def test_git_clone_that_waits_for_the_challenge(sandbox, gateway, registry):
