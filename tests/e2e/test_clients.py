@@ -1,4 +1,4 @@
-"""Real clients, as `exeat env` sets them up: each let out by a token, and each stopped with a reason that it shows itself."""
+"""Real clients, as `exeat env` sets them up: let out by a token, and stopped with a reason that they show themselves."""
 import base64
 import gzip
 import hashlib
@@ -71,7 +71,8 @@ def add_scoped_package(registry):
     tarball.write_bytes(packed.getvalue())
     dist = {"tarball": f"https://{NPM}/@corp/files/-/hello-2.0.0.tgz",
             "integrity": "sha512-" + base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()}
-    document = {"name": "@corp/hello", "dist-tags": {"latest": "2.0.0"}, "versions": {"2.0.0": {**manifest, "dist": dist}}}
+    document = {"name": "@corp/hello", "dist-tags": {"latest": "2.0.0"},
+                "versions": {"2.0.0": {**manifest, "dist": dist}}}
     (registry.top / "npm/@corp/hello").write_text(json.dumps(document))
 
 
@@ -95,8 +96,10 @@ class Sandbox:
         return self.bare("/bin/sh", "-c", 'eval "$0"; exec "$@"', lines, *words, **more)
 
     def bare(self, *words, **more):
-        return subprocess.run([str(w) for w in words], env={**self.environment, **more}, cwd=self.home, text=True,
-                              capture_output=True, timeout=2 * PATIENCE, stdin=subprocess.DEVNULL)
+        answer = subprocess.run([str(w) for w in words], env={**self.environment, **more}, cwd=self.home, text=True,
+                                capture_output=True, timeout=2 * PATIENCE, stdin=subprocess.DEVNULL)
+        answer.gateway, answer.registry = self.gateway, self.registry
+        return answer
 
     def saw(self):
         """What reached the registry since the last look; none of it with the token, all of it by the gateway."""
@@ -134,7 +137,10 @@ def output(answer):
 
 
 def passed(answer):
-    assert answer.returncode == 0, output(answer)
+    if answer.returncode != 0:
+        why = exeat("why", "--last", config=answer.gateway.config, check=False)
+        failed = answer.gateway.records(outcome="failed") + answer.gateway.records(outcome="cut")
+        raise AssertionError(f"{output(answer)}\n{why.stdout}\n{failed}\n{answer.registry.log()}")
 
 
 # ---- curl
@@ -218,13 +224,16 @@ def test_curl_with_a_canary(sandbox, gateway):
     sandbox.refused("canary_leak")
 
 
-@pytest.mark.parametrize("encoding,pack,reason", [("gzip", gzip.compress, "canary_leak"), ("x-gzip", gzip.compress, "canary_leak"),
-                                                  ("deflate", zlib.compress, "unscannable"),
-                                                  ("gzip, gzip", gzip.compress, "unscannable"),
-                                                  ("gzip", lambda b: gzip.compress(b) + b"more", "unscannable"),
-                                                  ("gzip", lambda b: gzip.compress(b"x") + gzip.compress(b), "canary_leak"),
-                                                  ("gzip", lambda b: gzip.compress(os.urandom(100000) + b), "unscannable"),
-                                                  ("gzip", lambda b: gzip.compress(bytes(20 << 20) + b), "unscannable")])
+@pytest.mark.parametrize("encoding,pack,reason", [
+    ("gzip", gzip.compress, "canary_leak"),
+    ("x-gzip", gzip.compress, "canary_leak"),
+    ("gzip", lambda b: gzip.compress(b"x") + gzip.compress(b), "canary_leak"),
+    ("deflate", zlib.compress, "unscannable"),
+    ("gzip, gzip", gzip.compress, "unscannable"),
+    ("gzip", lambda b: gzip.compress(b) + b"more", "unscannable"),
+    ("gzip", lambda b: gzip.compress(os.urandom(100000) + b), "unscannable"),
+    ("gzip", lambda b: gzip.compress(bytes(20 << 20) + b), "unscannable"),
+])
 def test_curl_with_a_canary_in_a_compressed_body(sandbox, gateway, encoding, pack, reason):
     canary = json.loads((gateway.directory / "canaries.json").read_text())["canaries"][0]["value"]
     (sandbox.home / "packed").write_bytes(pack(canary.encode()))
@@ -247,13 +256,15 @@ def test_curl_with_a_compressed_body(sandbox):
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
     directory = tmp_path_factory.mktemp("venv")
-    subprocess.run(["/usr/bin/python3", "-m", "venv", directory], check=True, env=clean_environment(), timeout=2 * PATIENCE)
+    subprocess.run(["/usr/bin/python3", "-m", "venv", directory], check=True, env=clean_environment(),
+                   timeout=2 * PATIENCE)
     return directory / "bin/python"
 
 
 def test_pip_install(sandbox, python):
     passed(sandbox.run("pip", python, "-m", "pip", "install", "-q", "--target", "lib", "exeat-hello"))
-    says = sandbox.bare(python, "-c", "import exeat_hello; print(exeat_hello.WORDS)", PYTHONPATH=str(sandbox.home / "lib"))
+    program = "import exeat_hello; print(exeat_hello.WORDS)"
+    says = sandbox.bare(python, "-c", program, PYTHONPATH=str(sandbox.home / "lib"))
     assert says.stdout == "by your leave\n"
     assert sandbox.saw() == [f"GET {PYPI}/simple/exeat-hello/", f"GET {PYPI}/packages/{WHEEL}"]
     sandbox.completed(f"{PYPI}/simple/exeat-hello/", f"{PYPI}/packages/{WHEEL}")
@@ -261,7 +272,8 @@ def test_pip_install(sandbox, python):
 
 @pytest.mark.parametrize("words,with_token,shows,reason", [
     (("exeat-hello",), False, "407 exeat token_missing ", "token_missing"),
-    (("--index-url", "https://elsewhere.test/simple/", "exeat-hello"), True, "403 exeat host_not_listed ", "host_not_listed"),
+    (("--index-url", "https://elsewhere.test/simple/", "exeat-hello"), True, "403 exeat host_not_listed ",
+     "host_not_listed"),
     ((f"https://{PYPI}/private/{WHEEL}",), True, "403 Client Error: exeat path_not_allowed ", "path_not_allowed"),
 ])
 def test_pip_shows_the_reason_phrase(sandbox, python, words, with_token, shows, reason):
@@ -331,8 +343,9 @@ def test_git_clone_of_many_branches(sandbox, registry):
             passed(sandbox.bare(*git, "commit", "-q", "--allow-empty", "-m", f"branch {n}"))
             passed(sandbox.bare(*git, "branch", f"b{n}"))
         passed(sandbox.bare("git", "clone", "-q", "--bare", registry.top / "work", bare))
-    passed(sandbox.run("git", "git", "clone", "-q", f"https://{GIT}/many.git", "clone", GIT_TRACE_CURL=str(sandbox.home / "trace")))
-    assert "content-encoding: gzip" in (sandbox.home / "trace").read_text().lower()
+    trace = sandbox.home / "trace"
+    passed(sandbox.run("git", "git", "clone", "-q", f"https://{GIT}/many.git", "clone", GIT_TRACE_CURL=str(trace)))
+    assert "content-encoding: gzip" in trace.read_text().lower()
     assert sandbox.bare("git", "-C", "clone", "branch", "-r").stdout.count("origin/b") == 40
 
 

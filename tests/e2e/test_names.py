@@ -1,6 +1,6 @@
 """
-Names and addresses: a real dnsmasq answers the gateway, and only what is checked is dialled. As root all of this is in a
-network namespace of its own, where public and private addresses can be had; the origin listens on each of them.
+Names and addresses: a real dnsmasq answers the gateway, and only what is checked is dialled. As root all of this is in
+a network namespace of its own, where public and private addresses can be had; the origin listens on each of them.
 """
 import ctypes
 import itertools
@@ -81,8 +81,8 @@ class NameServer:
     def __init__(self, directory):
         self.hosts, self.port = directory / "hosts", free_port()
         self.write(EVERY)
-        words = ["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", f"--addn-hosts={self.hosts}",
-                 f"--port={self.port}", "--listen-address=127.0.0.1", "--bind-interfaces", "--local=/test/",
+        words = ["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
+                 f"--addn-hosts={self.hosts}", f"--port={self.port}", "--listen-address=127.0.0.1", "--bind-interfaces", "--local=/test/",
                  "--pid-file=", "--user=", "--group=", "--txt-record=empty.strict.test,no address",
                  "--cname=alias.strict.test,loopback.strict.test", "--cname=alias-good.strict.test,public.strict.test"]
         path = os.environ["PATH"] + ":/usr/sbin"
@@ -306,7 +306,7 @@ def test_no_name_server_there(tmp_path, origin):
 
 def test_a_name_server_that_refuses(tmp_path, origin, name_server):
     """Outside test. dnsmasq has nobody to ask: REFUSED, which is an answer like NXDOMAIN."""
-    services = '\n  other: {{hosts: [name.example], plain-ports: [{port}], allow: ["GET /**"], scope: s, audit: "waived: x"}}\n'
+    services = SERVICES.replace('"*.strict.test"', "name.example")
     g = gateway_with(tmp_path, origin, f"127.0.0.1:{name_server.port}", services=services)
     try:
         check_refused(ask(g, "name.example", origin.port, g.token("s")), origin, 502, "name_not_resolved", "failed")

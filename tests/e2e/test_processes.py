@@ -385,7 +385,8 @@ def test_metrics_count(gateway):
     token = gateway.token(BOTH)
     assert ask(gateway, "/pkg/counted", token).status == 200
     assert ask(gateway, "/elsewhere", token).status == 403
-    wait_until(lambda: (metric(gateway, allowed), metric(gateway, refused)) == (before[0] + 1, before[1] + 1), "the counts")
+    after = before[0] + 1, before[1] + 1
+    wait_until(lambda: (metric(gateway, allowed), metric(gateway, refused)) == after, "the counts")
     wait_until(lambda: metric(gateway, "exeat_connections_accepted_total") > 0, "connections")
 
 

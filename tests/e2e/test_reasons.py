@@ -1,6 +1,6 @@
 """
-Every code of base/reason.def, provoked: seen in the answer with the status the registry says, and in the journal. A code
-without a row here fails the last test; one that no test can bring about does not belong in the registry.
+Every code of base/reason.def, provoked: seen in the answer with the status the registry says, and in the journal. A
+code without a row here fails a test; one that no test can bring about does not belong in the registry.
 """
 import json
 import os
@@ -104,7 +104,8 @@ def listed(gateway, origins, pki, silent):
     here = f"127.0.0.1:{origins[1].port}"
     return "".join([
         plain("web", here), plain("closed", here, audit=""), plain("self", f"127.0.0.1:{gateway.publish}"),
-        plain("refusing", f"127.0.0.1:{free_port()}"), plain("failing", "[fe80::1]:80"), plain("gone", ""), plain("slow", ""),
+        plain("refusing", f"127.0.0.1:{free_port()}"), plain("failing", "[fe80::1]:80"),
+        plain("gone", ""), plain("slow", ""),
         tls("tls", "registry.test", origins[0].port), tls("distrusted", "other.test", origins[0].port, "ca/root.pem"),
         tls("not-tls", "upload.test", Blunt().port), tls("silent", "pypi.registry.test", silent),
         tls("fresh", "npm.registry.test", origins[0].port),
@@ -127,8 +128,8 @@ def gateway(tmp_path_factory, origins, pki, silent):
 # ---- speaking
 
 
-def ask(g, target="http://web.test/pkg/a", token="wide", method="GET", fields="", body=b"", source="127.0.0.1", host=None,
-        version="1.1"):
+def ask(g, target="http://web.test/pkg/a", token="wide", method="GET", fields="", body=b"", source="127.0.0.1",
+        host=None, version="1.1"):
     """One request in absolute form, and the answer."""
     credential = g.wide if token == "wide" else token
     host = host or target.split("/")[2]
@@ -147,6 +148,10 @@ def ask(g, target="http://web.test/pkg/a", token="wide", method="GET", fields=""
 def connect(g, source="127.0.0.1"):
     s = socket.create_connection(("127.0.0.1", g.port), 60, source_address=(source, 0))
     return Wire(s)
+
+
+def plain_get(g):
+    return f"GET http://web.test/pkg/a HTTP/1.1\r\nHost: web.test\r\nProxy-Authorization: Bearer {g.wide}\r\n\r\n"
 
 
 def connect_to(g, host, port=443):
@@ -182,15 +187,15 @@ def forge(g, key=None, header=None, **claims):
     private = (g.directory / "issuer/local.key").read_text()
     kid = json.loads((g.directory / "issuer/local.jwks").read_text())["keys"][0]["kid"]
     now = int(time.time())
-    body = {"iss": "https://gw.test/local", "aud": "gw.test", "sub": "sb-1", "client_id": "x", "jti": os.urandom(8).hex(),
-            "iat": now, "exp": now + 600, "scope": "web", **claims}
+    body = {"iss": "https://gw.test/local", "aud": "gw.test", "sub": "sb-1", "client_id": "x",
+            "jti": os.urandom(8).hex(), "iat": now, "exp": now + 600, "scope": "web", **claims}
     head = {"typ": "at+jwt", "kid": kid, **(header or {})}
     return jwt.encode({k: v for k, v in body.items() if v is not None}, key or private, algorithm="ES256", headers=head)
 
 
 def other_key():
-    return subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout"], capture_output=True, check=True,
-                          text=True).stdout
+    words = ["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout"]
+    return subprocess.run(words, capture_output=True, check=True, text=True).stdout
 
 
 def unsigned(g):
@@ -329,8 +334,8 @@ def limit_connections(g):
     """More dials at once than the porter does for one worker: their names are never answered."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    own = Gateway(g.directory.parent / "flooded", PLAIN.format(name="slow", address="", audit="waived: test"),
-                  extra=f'limits: {{dial-time: 300s}}\nresolver: {{servers: ["127.0.0.1:{g.names.port}"], timeout: 300s}}')
+    patient = f'limits: {{dial-time: 300s}}\nresolver: {{servers: ["127.0.0.1:{g.names.port}"], timeout: 300s}}'
+    own = Gateway(g.directory.parent / "flooded", PLAIN.format(name="slow", address="", audit="waived: test"), extra=patient)
     wires = []
     try:
         own.start()
@@ -414,7 +419,7 @@ def client_closed(g):
 
     with Script(g.origins[1], script):
         wire = connect(g)
-        wire.send(f"GET http://web.test/pkg/a HTTP/1.1\r\nHost: web.test\r\nProxy-Authorization: Bearer {g.wide}\r\n\r\n")
+        wire.send(plain_get(g))
         assert asked.wait(60)
         wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
         wire.close()
@@ -431,7 +436,7 @@ def client_timeout(g):
 
     with Script(g.origins[1], lambda r: script(r)):
         wire = connect(g)
-        wire.send(f"GET http://web.test/pkg/a HTTP/1.1\r\nHost: web.test\r\nProxy-Authorization: Bearer {g.wide}\r\n\r\n")
+        wire.send(plain_get(g))
         found = g.wait_for(kind="result", reason="client_timeout")
         wire.close()
     return lambda: found
@@ -449,10 +454,12 @@ RESPONSES = {
     "upstream_closed": None,
     "upstream_proxy_auth": b"HTTP/1.1 407 X\r\nContent-Length: 0\r\n\r\n",
 }
-CONNECTS = {"upstream_certificate": "other.test", "upstream_tls": "upload.test", "connect_timeout": "pypi.registry.test"}
+CONNECTS = {"upstream_certificate": "other.test", "upstream_tls": "upload.test",
+            "connect_timeout": "pypi.registry.test"}
 OTHERS = [token_revoked, token_failures, token_foreign, request_timeout, canary_leak, token_leak, upstream_timeout,
           canary_response, sni_mismatch, client_tls, client_unknown_ca, tunnel_not_tls, tunnel_not_plain, client_closed,
-          client_timeout, limit_connections, porter_unavailable, certificate_unavailable, record_unavailable, gateway_stopping]
+          client_timeout, limit_connections, porter_unavailable, certificate_unavailable, record_unavailable,
+          gateway_stopping]
 
 
 def rows():
