@@ -60,7 +60,7 @@ def test_a_reason_is_explained_without_a_journal():
     one = run("why", "host_not_listed")
     assert one.returncode == 0 and one.stdout.startswith("host_not_listed (severity medium, status 403)\n")
     every = [json.loads(line) for line in run("why", "--reasons", "--format", "json").stdout.splitlines()]
-    assert {"allowed", "canary_leak", "idle"} <= {r["reason"] for r in every}
+    assert {"allowed", "canary_leak", "client_timeout"} <= {r["reason"] for r in every}
     assert {r["schema"] for r in every} == {"exeat.reason/1"}
     assert run("why", "host_not_liste").returncode == 2 and run("why", "--reasons", "--last").returncode == 2
 
