@@ -130,11 +130,11 @@ static bool check_trace(struct inquiry *q)
 
 static bool check_scope(struct inquiry *q)
 {
-    const char *scope = q->d.service->scope;
+    const char *scope = q->d.service->scope, *has = identity_scope(q->identity);
 
     if (!identity_has_scope(q->identity, scope))
-        return refuse(q, REASON_SCOPE_MISSING, "service %s wants the scope %.60s; the token has \"%.40s\"",
-                      q->d.service->name, scope, identity_scope(q->identity));
+        return refuse(q, REASON_SCOPE_MISSING, "service %s wants the scope %.60s; the token has %.40s",
+                      q->d.service->name, scope, *has ? has : "no scope");
     return pass(q, "the token has %s", scope);
 }
 
@@ -156,7 +156,7 @@ static bool check_target(struct inquiry *q)
     if (limit && q->r->target.len > limit)
         return refuse(q, REASON_TARGET_TOO_LONG, "the target has %zu bytes; service %s takes %llu", q->r->target.len,
                       q->d.service->name, (unsigned long long)limit);
-    return pass(q, "%zu bytes", q->r->target.len);
+    return pass(q, "%zu byte%s", q->r->target.len, q->r->target.len == 1 ? "" : "s");
 }
 
 static const struct rule *find_deny(const struct service *s, const struct request *r)

@@ -80,7 +80,7 @@ bool file_replace(const char *path, mode_t mode, struct slice bytes, struct faul
     temporary = buf_take_text(&name);
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0) {
-        fault_set(why, FAULT_IO, "%s: %s", temporary, strerror(errno));
+        fault_set(why, FAULT_IO, "%s: %s", path, strerror(errno));
         goto out;
     }
     if (fchmod(fd, mode) < 0 || !file_write_fd(fd, bytes, why) || fsync(fd) < 0 || rename(temporary, path) < 0) {

@@ -144,20 +144,27 @@ static int unknown(const struct invocation *inv, const struct command *const *ta
     return command_misuse(inv, "no command \"%s\"", word);
 }
 
+static int print_help(const struct invocation *inv)
+{
+    struct buf out = {0};
+
+    if (inv->command)
+        command_help(inv->command, &out);
+    else
+        command_list(&out);
+    return command_print(inv, &out);
+}
+
 /* --help and --version, wherever they stand; STATUS_YES when one of them was answered, else -1. */
 static int answer_about(const struct invocation *inv, const struct option_set *set)
 {
     struct buf out = {0};
 
-    if (option_flag(set, "version"))
+    if (option_flag(set, "version")) {
         buf_text(&out, "exeat " EXEAT_VERSION "\n");
-    else if (!option_flag(set, "help"))
-        return -1;
-    else if (inv->command)
-        command_help(inv->command, &out);
-    else
-        command_list(&out);
-    return command_print(inv, &out);
+        return command_print(inv, &out);
+    }
+    return option_flag(set, "help") ? print_help(inv) : -1;
 }
 
 static bool fill(struct invocation *inv, const struct option_set *set)
@@ -199,12 +206,16 @@ static int check_and_run(struct invocation *inv, const struct option_set *set)
     return c->run(inv);
 }
 
-/* Read options up to a word, then step down the table by it; in the end all options and words of the command. */
+/*
+ * Read options up to a word, then step down the table by it; in the end all options and words of the command.
+ * "help" in front of the words is --help behind them.
+ */
 static int descend(struct invocation *inv, struct option_set *set)
 {
     const struct command *const *table = commands;
     struct fault why = {0};
     const char *word;
+    bool help = false;
     int status;
 
     while (table) {
@@ -213,13 +224,19 @@ static int descend(struct invocation *inv, struct option_set *set)
         if ((status = answer_about(inv, set)) >= 0)
             return status;
         if (!(word = option_next_word(set)))
-            return command_misuse(inv, "it wants a command");
+            return help ? print_help(inv) : command_misuse(inv, "it wants a command");
+        if (!inv->command && !help && strcmp(word, "help") == 0) {
+            help = true;
+            continue;
+        }
         const struct command *c = find(table, word);
         if (!c)
             return unknown(inv, table, word);
         inv->command = c;
         table = c->subcommands;
     }
+    if (help)
+        return print_help(inv);
     if (!option_read(set, inv->command->options, command_options, true, &why))
         return command_misuse(inv, "%s", why.text);
     return check_and_run(inv, set);

@@ -335,16 +335,20 @@ static bool check_words(const struct explanation *e, const struct option_set *op
         return fault_set(why, FAULT_USAGE, "\"%s\" is not a method; write METHOD URL", e->method);
     if (strcmp(e->method, "CONNECT") != 0 && !slice_starts_nocase(url, SLICE("https://")) &&
         !slice_starts_nocase(url, SLICE("http://")))
-        return fault_set(why, FAULT_USAGE, "the URL starts with neither https:// nor http://");
+        return fault_set(why, FAULT_USAGE, "\"%.100s\" is not a URL: it starts with neither https:// nor http://", e->url);
     return true;
 }
 
-static bool load(struct explanation *e, const char *path, struct fault *why)
+static bool load(struct explanation *e, const char *path, const char *listener, struct fault *why)
 {
     size_t n;
     const struct conf_section *const *sections = gateway_sections(&n);
 
-    return (e->conf = conf_load(path, sections, n, why)) && (e->policy = policy_compile(e->conf, why));
+    if (!(e->conf = conf_load(path, sections, n, why)) || !(e->policy = policy_compile(e->conf, why)))
+        return false;
+    if (listener && !conf_find(e->conf, "listen", listener))
+        return fault_set(why, FAULT_USAGE, "no listener is called %.60s", listener);
+    return true;
 }
 
 static bool wants_colour(void)
@@ -362,7 +366,7 @@ static int run(const struct invocation *inv)
     int status;
 
     if (!check_words(&e, inv->options, &why) || !read_fields(&e, inv->options, &why) ||
-        !load(&e, inv->config, &why) || !identify(&e, inv, &why)) {
+        !load(&e, inv->config, option_text(inv->options, "listener"), &why) || !identify(&e, inv, &why)) {
         status = command_fail(inv, &why);
     } else {
         if (e.decision.reason == REASON_NONE)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "authz/preset.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "net/addr.h"
@@ -31,6 +32,16 @@ static bool read_host(struct slice host, struct setup_service *out, struct fault
     return true;
 }
 
+static bool read_preset(struct slice name, struct setup_service *out, struct fault *why)
+{
+    int n = snprintf(out->preset, sizeof out->preset, "%.*s", SLICE_ARG(name));
+
+    if ((size_t)n < sizeof out->preset && preset_find(out->preset))
+        return true;
+    return fault_set(why, FAULT_USAGE, "there is no preset \"%.*s\"; there are npm-read, pypi-read and git-clone",
+                     SLICE_ARG(name));
+}
+
 bool setup_service_parse(const char *text, struct setup_service *out, struct fault *why)
 {
     struct slice left = slice_of(text), name, place, port, preset = {"", 0};
@@ -50,14 +61,15 @@ bool setup_service_parse(const char *text, struct setup_service *out, struct fau
         if (!slice_decimal(port, 65535, &n) || n == 0)
             return fault_set(why, FAULT_USAGE, "--service %s: \"%.*s\" is no port", text, SLICE_ARG(port));
     }
-    if (preset.len >= sizeof out->preset || (preset.len && !is_name(preset)))
-        return fault_set(why, FAULT_USAGE, "--service %s: \"%.*s\" is no preset", text, SLICE_ARG(preset));
     if (!read_host(place, out, why)) {
         fault_prefix(why, "--service %s", text);
         return false;
     }
+    if (left.ptr && !read_preset(preset, out, why)) {
+        fault_prefix(why, "--service %s", text);
+        return false;
+    }
     snprintf(out->name, sizeof out->name, "%.*s", SLICE_ARG(name));
-    snprintf(out->preset, sizeof out->preset, "%.*s", SLICE_ARG(preset));
     out->port = (uint16_t)n;
     return true;
 }
@@ -89,13 +101,21 @@ static void servers(struct buf *out)
 
 static void service(struct buf *out, const struct setup_service *s)
 {
+    enum { REMARK_COLUMN = 36 };
+    size_t start;
+
     buf_printf(out, "  %s:\n", s->name);
     if (s->preset[0])
         buf_printf(out, "    preset: %s\n", s->preset);
     buf_printf(out, "    hosts: [\"%s\"]\n    ports: [%u]\n", s->host, (unsigned)s->port);
     if (!s->preset[0])
-        buf_text(out, "    allow: [\"GET,HEAD /**\"]         # reading, every path; narrow it when you can\n");
-    buf_printf(out, "    scope: \"%s:read\"               # what a leave token must carry\n", s->name);
+        buf_text(out, "    allow: [\"GET,HEAD /**\"]        # reading, every path; narrow it when you can\n");
+    start = buf_len(out);
+    buf_printf(out, "    scope: \"%s:read\"", s->name);
+    do
+        buf_char(out, ' ');
+    while (buf_len(out) - start < REMARK_COLUMN);
+    buf_text(out, "# what a leave token must carry\n");
     buf_text(out, "    # allow-private: true           # when the host has an address of 10/8, 172.16/12, 192.168/16\n"
                   "    # addresses: [\"10.1.2.3:8443\"]  # or dial exactly this, without a look-up\n"
                   "    # ca-file: corp-ca.pem          # when its certificate is not from a public CA\n"

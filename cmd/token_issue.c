@@ -74,6 +74,8 @@ static void warn_of_scopes(const struct conf *c, const char *scope)
 {
     struct slice all = slice_of(scope), one;
 
+    if (!scope || !*scope)
+        say_warning("without --scope no service is open to it");
     while (scope && slice_next(&all, ' ', &one)) {
         bool used = false;
 
@@ -208,7 +210,7 @@ const struct command token_issue = {
             {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "who it is for: the token's sub", false, true},
             {"scope", 0, OPTION_TEXT, "SCOPES", NULL, "what for: scopes of services, with blanks between them", false,
              false},
-            {"lifetime", 0, OPTION_TIME, "TIME", NULL, "until when; 15m, or the issuer's max-lifetime when shorter",
+            {"lifetime", 0, OPTION_TIME, "TIME", NULL, "how long it is good; 15m, or the issuer's max-lifetime when shorter",
              false, false},
             {"client-id", 0, OPTION_TEXT, "ID", NULL, "who asked for it; exeat-cli", false, false},
             {"listener", 0, OPTION_TEXT, "NAME", NULL, "bind it: good at this listener only", false, false},

@@ -29,6 +29,8 @@ REFUSED = [
     (["config", "check", "--frmat", "json"], "config check: no option --frmat; did you mean --format?"),
     (["config"], "config: it wants a command; see: exeat config --help"),
     ([], "it wants a command; see: exeat --help"),
+    (["help", "cofnig"], 'no command "cofnig"; did you mean "config"?'),
+    (["init", "--service", "a=a.test,npm-raed", "x"], 'there is no preset "npm-raed"; there are npm-read,'),
     (["init"], "init: it wants DIR; see: exeat init --help"),
     (["init", "a", "b"], 'init: "b" is one word too many'),
     (["-q", "-v", "config", "check"], "--quiet and --verbose at once"),
@@ -46,6 +48,13 @@ def test_misuse_is_one_line_and_status_2(words, text):
 
 def commands():
     return re.findall(r"^  ([a-z]+)", exeat("--help").stdout.split("everywhere:")[0], re.M)
+
+
+def test_help_before_a_command_is_help_behind_it():
+    assert exeat("help").stdout == exeat("--help").stdout
+    assert exeat("help", "token").stdout == exeat("token", "--help").stdout
+    assert exeat("help", "log", "query").stdout == exeat("log", "query", "--help").stdout
+    assert exeat("config", "help").stdout.startswith("<!-- written by")
 
 
 def test_help_lists_commands_and_each_has_its_own():

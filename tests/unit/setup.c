@@ -54,7 +54,8 @@ static void test_services_refused(void **state)
         {"a port too high", "npm=npm.example:65536", "\"65536\" is no port"},
         {"an URL", "npm=https://npm.example/", "is no port"},
         {"YAML in the host", "npm=a\"]}#.example", "--service npm=a"},
-        {"YAML in the preset", "npm=npm.example,x: y", "\"x: y\" is no preset"},
+        {"YAML in the preset", "npm=npm.example,x: y", "there is no preset \"x: y\""},
+        {"a preset that is none", "npm=npm.example,npm-raed", "there are npm-read, pypi-read and git-clone"},
     };
 
     (void)state;
