@@ -35,8 +35,14 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 FUZZ := $(wildcard tests/fuzz/*.c)
 FUZZ_SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 FUZZ_SECONDS ?= 60
+SANITIZED = B=build/asan CC=gcc OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
+             CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE'
 CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT) $(FUZZ))
 E2E := $(wildcard tests/e2e)
+# After so long the end-to-end tests hang; they are interrupted and say where.
+E2E_SECONDS ?= 1200
+# As many jobs as processors, unless the caller has said how many.
+JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
 .PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize fuzz demo run bare install clean
 .SECONDARY:
@@ -97,7 +103,8 @@ unit: $(UNIT_BIN) ## run the cmocka tables
 
 e2e: test-deps $(B)/exeat ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
-	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -m pytest -q -p no:cacheprovider $(PYTEST) tests/e2e
+	@EXEAT=$(abspath $(B)/exeat) timeout -s INT -k 30 $(E2E_SECONDS) $(PYTHON) -B -m pytest -q -p no:cacheprovider \
+	    -o faulthandler_timeout=240 $(PYTEST) tests/e2e
 endif
 
 $(B)/clang/%.ok: %.c Makefile $(B)/cmd/commands.def | $(B)/.deps
@@ -118,14 +125,15 @@ lint: test-deps clang ## layers, banned words, clang, cppcheck
 	@echo "lint: nothing to say"
 
 check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
-	@$(MAKE) all
-	@$(MAKE) lint
-	@$(MAKE) unit
+	@$(MAKE) $(JOBS) all
+	@$(MAKE) $(JOBS) lint
+	@$(MAKE) $(JOBS) unit
 	@$(MAKE) e2e
 
 sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) B=build/asan CC=gcc OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
-	    CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE' all unit e2e
+	@$(MAKE) $(JOBS) $(SANITIZED) all
+	@$(MAKE) $(JOBS) $(SANITIZED) unit
+	@$(MAKE) $(SANITIZED) E2E_SECONDS=2400 e2e
 
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
