@@ -57,9 +57,6 @@ static bool read_status_line(struct slice line, struct head *h, struct fault *wh
         return bad(why, "the status line is not version, space, three digits");
     h->status = (int)status;
     h->reason = slice_from(line, 13);
-    for (size_t i = 0; i < h->reason.len; i++)
-        if (((unsigned char)h->reason.ptr[i] < 0x20 && h->reason.ptr[i] != '\t') || h->reason.ptr[i] == 0x7f)
-            return bad(why, "a control character in the reason phrase");
     return read_version(slice_cut(line, 0, 8), h, why);
 }
 

@@ -316,6 +316,49 @@ static void field_cases(void **state)
         expect_bytes(&limits, MESSAGE_REQUEST, false, rows[i].name, rows[i].raw, rows[i].events);
 }
 
+static bool is_one_of(char c, const char *set)
+{
+    return c && strchr(set, c);
+}
+
+/* Does a message with one field, or one trailer field, of these parts come to its end? */
+static bool passes(bool trailer, const char *before, int pad, char c, const char *after)
+{
+    struct message *m = message_new(MESSAGE_REQUEST, &limits);
+    struct buf raw = {0}, out = {0};
+    bool ended;
+
+    buf_text(&raw, "POST / HTTP/1.1\r\nHost: a\r\n");
+    buf_text(&raw, trailer ? "Transfer-Encoding: chunked\r\n\r\n0\r\n" : "");
+    buf_printf(&raw, "%s%.*s", before, pad, "xxxxxxxx");
+    buf_char(&raw, c);
+    buf_printf(&raw, "%s\r\n\r\n", after);
+    feed(m, buf_slice(&raw), &out);
+    ended = slice_ends(buf_slice(&out), SLICE("E"));
+    buf_free(&raw);
+    buf_free(&out);
+    message_free(m);
+    return ended;
+}
+
+/* Every octet at every place of a word, in names and values. Trailers have no second reader: they show ours alone. */
+static void every_octet(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 256; c++)
+        for (int pad = 0; pad <= 8; pad++)
+            for (int trailer = 0; trailer <= 1; trailer++) {
+                bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+                bool in_name = alnum || is_one_of((char)c, "!#$%&'*+-.^_`|~") || (c == ':' && pad > 0);
+                bool in_value = c == '\t' || (c >= 0x20 && c != 0x7f);
+
+                if (passes(trailer, "", pad, (char)c, "x: v") != in_name)
+                    fail_msg("octet %02x at %d of a name", c, pad);
+                if (passes(trailer, "x: ", pad, (char)c, "v") != in_value)
+                    fail_msg("octet %02x at %d of a value", c, pad);
+            }
+}
+
 /* used is exact: what follows a CONNECT head, or any whole message, stays with the caller. */
 static void what_follows_is_not_touched(void **state)
 {
@@ -401,6 +444,7 @@ int main(void)
         cmocka_unit_test(questions),
         cmocka_unit_test(framing_cases),
         cmocka_unit_test(field_cases),
+        cmocka_unit_test(every_octet),
         cmocka_unit_test(what_follows_is_not_touched),
         cmocka_unit_test(extensions_are_bounded_for_the_whole_body),
         cmocka_unit_test(many_trailers),
