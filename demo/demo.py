@@ -237,7 +237,7 @@ class Demo:
     def evidence(self):
         heading("What the journal tells")
         refused = self.gateway.must("log", "query", "--action", "deny", "--last", "12")
-        print("\n".join("      " + line[:150] for line in refused.splitlines()))
+        print("\n".join("      " + (line if len(line) <= 150 else line[:147] + "...") for line in refused.splitlines()))
         found = self.gateway.exeat("log", "query", "--reason", "canary_leak", "--format", "json").stdout.splitlines()
         self.check("journal", len(found) >= 3, "the leaks can be found by their reason")
         last = self.gateway.must("why", "--last")
