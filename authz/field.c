@@ -41,6 +41,9 @@ static const struct known {
     AMBIENT("client-cert-chain"), AMBIENT("x-accel-redirect"), AMBIENT("x-sendfile"), AMBIENT("x-proxy-user"),
     AMBIENT("proxy"), AMBIENT("surrogate-capability"),
 
+    /* Written with an underscore, that is: what a server behind CGI's spelling takes for the real ones. */
+    AMBIENT("host"), AMBIENT("content-length"),
+
     {SLICE("exeat-token"), FIELD_CREDENTIAL | FIELD_HOP},
 };
 

@@ -296,6 +296,11 @@ static void progress(struct stream *s, unsigned ready)
         ready |= WATCH_READ;
     if (s->up && ready & WATCH_WRITE)
         write_out(s);
+    if (s->broken) { /* the peer went: what it said before is read first */
+        ready |= WATCH_READ;
+        if (s->ssl)
+            tls_socket_ready(s->ssl);
+    }
     if (s->up && ready & WATCH_READ && !s->dead && !s->ended)
         read_some(s);
     if (s->dead)

@@ -68,21 +68,16 @@ struct hit flow_data(struct flow *f, struct slice bytes)
     return hit;
 }
 
-static void end_framing(struct flow *f, const struct field *trailers, size_t n)
+static void end_framing(struct flow *f, struct slice trailers)
 {
     if (f->framing != FRAMING_CHUNKED)
         return;
     put(f, SLICE("0\r\n"));
-    for (size_t i = 0; i < n; i++) {
-        put(f, trailers[i].name);
-        put(f, SLICE(": "));
-        put(f, trailers[i].value);
-        put(f, SLICE("\r\n"));
-    }
+    put(f, trailers);
     put(f, SLICE("\r\n"));
 }
 
-struct hit flow_end(struct flow *f, const struct field *trailers, size_t n)
+struct hit flow_end(struct flow *f, struct slice trailers)
 {
     struct hit hit = {0};
     uint64_t safe = f->total;
@@ -93,7 +88,7 @@ struct hit flow_end(struct flow *f, const struct field *trailers, size_t n)
         release(f, slice_make("", 0), safe);
     f->ended = true;
     if (!hit.found || !f->holds)
-        end_framing(f, trailers, n);
+        end_framing(f, trailers);
     return hit;
 }
 

@@ -25,8 +25,8 @@ struct flow {
 void flow_start(struct flow *f, const struct scanner *scanner, struct slice token, enum framing framing, bool holds);
 /* Bytes of content. A found hit means: nothing further is let go (when it holds). */
 struct hit flow_data(struct flow *f, struct slice bytes);
-/* The content is complete. trailers may be NULL. */
-struct hit flow_end(struct flow *f, const struct field *trailers, size_t n_trailers);
+/* The content is complete. trailers: whole lines, each with its CRLF; may be empty; only chunked content carries them. */
+struct hit flow_end(struct flow *f, struct slice trailers);
 /* From now on write to a stream; what is ready goes first (and is kept when keep is set, to be sent again). */
 void flow_attach(struct flow *f, struct stream *to, bool keep);
 void flow_clear(struct flow *f);

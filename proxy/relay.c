@@ -1,6 +1,5 @@
 /* COLLECT and FORWARD: the request's content out, the response back, both through the scanner. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "canary/gzip.h"
@@ -30,18 +29,17 @@ static enum exchange_state bad_body(struct exchange *x, const struct fault *why)
     return exchange_refuse(x, why->reason ? why->reason : REASON_REQUEST_MALFORMED, why->text);
 }
 
-/* What may not be a field of the head may not come as a trailer either. */
-static struct hit end_flow_up(struct exchange *x, const struct field *trailers, size_t n)
+/* The trailers as they go out, and a look through exactly those bytes. */
+static bool trailers_leak(struct exchange *x, struct buf *out, struct hit *hit)
 {
-    struct field *kept = calloc(n + 1, sizeof *kept);
-    struct hit hit;
+    size_t n = 0;
+    const struct field *trailers = message_trailers(x->session->message, &n);
 
-    if (!kept)
-        abort();
-    n = rewrite_trailers(x->decision.service, trailers, n, kept);
-    hit = flow_end(&x->up, kept, n);
-    free(kept);
-    return hit;
+    if (n == 0)
+        return false;
+    rewrite_request_trailers(x->head, x->decision.service, trailers, n, out, &x->dropped);
+    *hit = scanner_text_with(x->worker->scanner, buf_slice(out), exchange_token(x));
+    return hit->found;
 }
 
 static enum exchange_state unscannable(struct exchange *x, const char *text)
@@ -72,22 +70,22 @@ static enum exchange_state look_inside(struct exchange *x)
 
 static enum exchange_state body_complete(struct exchange *x)
 {
-    size_t n = 0;
-    const struct field *trailers = message_trailers(x->session->message, &n);
-    struct hit hit;
+    enum exchange_state next = EXCHANGE_STAY;
+    struct buf trailers = {0};
+    struct hit hit = {0};
 
-    for (size_t i = 0; i < n; i++) {
-        hit = scanner_text_with(x->worker->scanner, trailers[i].name, exchange_token(x));
-        if (!hit.found)
-            hit = scanner_text_with(x->worker->scanner, trailers[i].value, exchange_token(x));
+    if (trailers_leak(x, &trailers, &hit)) {
+        next = exchange_leak(x, &hit, "trailer");
+    } else {
+        hit = flow_end(&x->up, buf_slice(&trailers));
+        x->body_done = !hit.found;
         if (hit.found)
-            return exchange_leak(x, &hit, "trailer");
+            next = body_leak(x, hit);
+        else if (x->coding == CODING_GZIP)
+            next = look_inside(x);
     }
-    hit = end_flow_up(x, trailers, n);
-    if (hit.found)
-        return body_leak(x, hit);
-    x->body_done = true;
-    return x->coding == CODING_GZIP ? look_inside(x) : EXCHANGE_STAY;
+    buf_free(&trailers);
+    return next;
 }
 
 /* A piece of content: none goes on that the service does not take. */
@@ -324,14 +322,24 @@ static bool is_reusable(const struct exchange *x, const struct head *h)
            stream_input(s).len == 0 && stream_pending(s) == 0;
 }
 
+static void end_response(struct exchange *x)
+{
+    const struct message *m = x->upstream->response;
+    size_t n = 0;
+    const struct field *trailers = message_trailers(m, &n);
+    struct buf lines = {0};
+
+    rewrite_response_trailers(message_head(m), trailers, n, x->worker->gateway, &lines);
+    note_response_hit(x, flow_end(&x->down, buf_slice(&lines)));
+    buf_free(&lines);
+}
+
 static enum exchange_state response_complete(struct exchange *x)
 {
     struct message *m = x->upstream->response;
-    size_t n = 0;
-    const struct field *trailers = message_trailers(m, &n);
     bool reusable = is_reusable(x, message_head(m));
 
-    note_response_hit(x, flow_end(&x->down, trailers, n));
+    end_response(x);
     x->response_done = true;
     stream_flush(x->session->client);
     message_reset(m);

@@ -87,14 +87,14 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
     buf_append(out, SLICE("\r\n"));
 }
 
-size_t rewrite_trailers(const struct service *s, const struct field *trailers, size_t n, struct field *out)
+void rewrite_request_trailers(const struct head *h, const struct service *s, const struct field *trailers, size_t n,
+                              struct buf *out, struct buf *dropped)
 {
-    size_t kept = 0;
-
     for (size_t i = 0; i < n; i++)
-        if (service_forwards_field(s, trailers[i].name))
-            out[kept++] = trailers[i];
-    return kept;
+        if (!head_is_hop(h, trailers[i].name) && service_forwards_field(s, trailers[i].name))
+            put_field(out, trailers[i].name, trailers[i].value);
+        else
+            note_dropped(dropped, trailers[i].name);
 }
 
 /* The gateway's name as the first word of a Proxy-Status or Via entry. */
@@ -153,6 +153,14 @@ void rewrite_response(const struct head *h, const struct response_frame *frame, 
     else if (frame->minor == 0)
         buf_append(out, SLICE("Connection: keep-alive\r\n"));
     buf_append(out, SLICE("\r\n"));
+}
+
+void rewrite_response_trailers(const struct head *h, const struct field *trailers, size_t n, const char *gateway,
+                               struct buf *out)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!head_is_hop(h, trailers[i].name) && !is_dropped_response_field(&trailers[i], gateway))
+            put_field(out, trailers[i].name, trailers[i].value);
 }
 
 void rewrite_interim(const struct head *h, const char *via, struct buf *out)

@@ -14,8 +14,12 @@
 void rewrite_request(const struct request *r, const struct service *s, const char *via, struct buf *out,
                      struct buf *dropped);
 
-/* The trailers of a request that go on: those that may be fields of its head. Into out (room for n); their number. */
-size_t rewrite_trailers(const struct service *s, const struct field *trailers, size_t n, struct field *out);
+/*
+ * The request's trailers for the service, as whole lines: what would not be forwarded as a field is not forwarded as a
+ * trailer either, and its name goes to dropped.
+ */
+void rewrite_request_trailers(const struct head *h, const struct service *s, const struct field *trailers, size_t n,
+                              struct buf *out, struct buf *dropped);
 
 struct response_frame {
     int minor;            /* HTTP version of the client */
@@ -28,6 +32,9 @@ struct response_frame {
 /* The response head for the client: no hop-by-hop fields, no Alt-Svc, no Proxy-Status of ours, Via added. */
 void rewrite_response(const struct head *h, const struct response_frame *frame, const char *gateway, const char *via,
                       struct buf *out);
+/* The response's trailers for the client, as whole lines, under the same rules as its fields. */
+void rewrite_response_trailers(const struct head *h, const struct field *trailers, size_t n, const char *gateway,
+                               struct buf *out);
 /* An interim response (1xx) for the client. */
 void rewrite_interim(const struct head *h, const char *via, struct buf *out);
 

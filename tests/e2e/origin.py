@@ -51,6 +51,7 @@ class Origin:
 
     def __init__(self, cert=None, key=None, script=ok, everywhere=False):
         self.script, self.requests, self.raw, self.connections = script, [], [], 0
+        self.early = None  # bytes said at once after a head, whatever follows it; then it closes
         self.lock = threading.Lock()
         self.reading = threading.Event()  # cleared: bodies are left in the socket
         self.reading.set()
@@ -109,6 +110,9 @@ class Origin:
         entry = Request(head, b"", False, head)
         with self.lock:
             self.requests.append(entry)
+        if self.early:
+            connection.sendall(self.early)
+            return False
         if b"expect: 100-continue" in head.lower():
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:

@@ -1,0 +1,363 @@
+"""What the file of cases cannot say: the edges of TLS, whose token a request carries, services that misbehave."""
+import select
+import ssl
+import time
+
+import pytest
+from conftest import BOTH
+from gateway import Closed, connect_head, wait_until
+
+EXTRA = "limits: {header-time: 2s, head: 16k}"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+UNRECOGNIZED_NAME, NO_APPLICATION_PROTOCOL = b"\x15\x03\x03\x00\x02\x02\x70", b"\x15\x03\x03\x00\x02\x02\x78"
+
+
+@pytest.fixture
+def token(gateway):
+    return gateway.token(BOTH)
+
+
+@pytest.fixture
+def tunnel(gateway, token):
+    wire = gateway.tunnel("registry.test", token)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def scripted(origins):
+    """scripted(raw): what the TLS origin answers, for this test."""
+    before = origins[0].script
+
+    def use(answer):
+        origins[0].script = answer if callable(answer) else lambda request: answer
+
+    yield use
+    origins[0].script = before
+
+
+def get(path="/pkg/a", host="registry.test", fields="", method="GET"):
+    return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"
+
+
+# ---- the ClientHello, byte by byte
+
+
+class Hello:
+    """A TLS client without a socket of its own: what it sends can be cut as one likes."""
+
+    def __init__(self, gateway, name, alpn=None):
+        context = ssl.create_default_context(cafile=str(gateway.root))
+        if name != "registry.test":
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if alpn:
+            context.set_alpn_protocols(alpn)
+        self.to_us, self.from_us = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.to_us, self.from_us, server_hostname=name)
+        self.step(self.tls.do_handshake)
+        self.bytes = self.from_us.read()
+
+    def step(self, call, *args):
+        """One try: whether TLS had what it needed, and what it gave."""
+        try:
+            return True, call(*args)
+        except ssl.SSLWantReadError:
+            return False, None
+
+    def finish(self, wire, call, *args):
+        while True:
+            done, value = self.step(call, *args)
+            wire.send(self.from_us.read())
+            if done:
+                return value
+            if not wire.buffer:
+                wire.more()
+            self.to_us.write(wire.buffer)
+            wire.buffer = b""
+
+    def request(self, wire, raw):
+        self.finish(wire, self.tls.do_handshake)
+        self.tls.write(raw.encode())
+        return self.finish(wire, self.tls.read, 65536)
+
+
+def records(data):
+    """The payloads of handshake records."""
+    found = b""
+    while data:
+        n = int.from_bytes(data[3:5], "big")
+        assert data[0] == 0x16
+        found, data = found + data[5:5 + n], data[5 + n:]
+    return found
+
+
+def in_records(payload, size):
+    pieces = [payload[i:i + size] for i in range(0, len(payload), size)]
+    return b"".join(b"\x16\x03\x01" + len(p).to_bytes(2, "big") + p for p in pieces)
+
+
+def plain_tunnel(gateway, token):
+    wire = gateway.tunnel("registry.test", token, tls=False)
+    wire.socket.settimeout(15)
+    return wire
+
+
+@pytest.mark.parametrize("size", [16, 100])
+def test_hello_over_many_records(gateway, token, size):
+    hello, wire = Hello(gateway, "registry.test"), plain_tunnel(gateway, token)
+    wire.send(in_records(records(hello.bytes), size))
+    assert hello.request(wire, get()).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("size", [1, 50])
+def test_hello_over_many_packets(gateway, token, size):
+    hello, wire = Hello(gateway, "registry.test"), plain_tunnel(gateway, token)
+    for i in range(0, len(hello.bytes), size):
+        wire.send(hello.bytes[i:i + size])
+        time.sleep(0.001)
+    assert hello.request(wire, get()).startswith(b"HTTP/1.1 200")
+
+
+def test_hello_in_the_packet_of_connect(gateway, token):
+    hello, wire = Hello(gateway, "registry.test"), gateway.connect()
+    wire.send(connect_head("registry.test", token) + hello.bytes)
+    assert wire.response("CONNECT").status == 200
+    assert hello.request(wire, get()).startswith(b"HTTP/1.1 200")
+
+
+def test_hello_in_the_packet_of_a_refused_connect_is_not_read_as_a_request(gateway, token, origins):
+    hello, wire = Hello(gateway, "other.test"), gateway.connect()
+    wire.send(connect_head("other.test", token) + hello.bytes)
+    answer = wire.response()
+    assert (answer.status, answer.reason) == (403, "host_not_listed")
+    assert all(o.raw == [] for o in origins)
+
+
+@pytest.mark.parametrize("name", ["REGISTRY.test", "registry.test."])
+def test_other_spellings_of_the_name(gateway, token, name):
+    hello, wire = Hello(gateway, name), plain_tunnel(gateway, token)
+    assert name.encode() in hello.bytes
+    wire.send(hello.bytes)
+    assert hello.request(wire, get()).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("name", [None, "upload.test", "registry.test.other.test", "xregistry.test", "registry.tes"])
+def test_no_name_or_another(gateway, token, origins, name):
+    before = len(gateway.records(kind="connection", reason="sni_mismatch"))
+    hello, wire = Hello(gateway, name), plain_tunnel(gateway, token)
+    wire.send(hello.bytes)
+    assert wire.rest().endswith(UNRECOGNIZED_NAME)
+    gateway.wait_for(before + 1, kind="connection", reason="sni_mismatch")
+    assert origins[0].requests == []
+
+
+@pytest.mark.parametrize("size", [2000, 6000, 30000])
+def test_hello_as_large_as_post_quantum_keys_make_it(gateway, token, size):
+    names = [f"proto-{i:010}" for i in range(size // 17)] + ["http/1.1"]
+    hello, wire = Hello(gateway, "registry.test", alpn=names), plain_tunnel(gateway, token)
+    assert len(hello.bytes) > size
+    wire.send(hello.bytes)
+    assert hello.request(wire, get()).startswith(b"HTTP/1.1 200")
+
+
+def test_h2_alone_is_refused_and_with_http_1_1_it_is_not_chosen(gateway, token):
+    hello, wire = Hello(gateway, "registry.test", alpn=["h2"]), plain_tunnel(gateway, token)
+    wire.send(hello.bytes)
+    assert wire.rest().endswith(NO_APPLICATION_PROTOCOL)
+    gateway.wait_for(kind="connection", reason="client_tls")
+    hello, wire = Hello(gateway, "registry.test", alpn=["h2", "http/1.1"]), plain_tunnel(gateway, token)
+    wire.send(hello.bytes)
+    assert hello.request(wire, get()).startswith(b"HTTP/1.1 200")
+    assert hello.tls.selected_alpn_protocol() == "http/1.1"
+
+
+def test_a_hello_that_never_ends_is_given_up(gateway, token):
+    wire = plain_tunnel(gateway, token)
+    wire.send(b"\x16\x03\x01\x40\x00\x01\xff\xff\xff" + bytes(20000))
+    assert wire.is_closed()
+
+
+# ---- whose token
+
+
+def test_two_sandboxes_on_one_plain_connection(gateway, origins):
+    first, second = gateway.token(BOTH, sandbox="edge-1"), gateway.token(BOTH, sandbox="edge-2")
+    before = origins[1].connections
+    wire = gateway.connect()
+    for i, token in enumerate((first, second, None, first)):
+        credential = f"Proxy-Authorization: Bearer {token}\r\n" if token else ""
+        wire.send(get(f"http://registry.test/pkg/{i}", fields=credential))
+        assert wire.response().status == (200 if token else 407)
+    assert origins[1].connections == before + 2, "one connection to the service for each sandbox, and the first re-used"
+    decided = {r.get("http", {}).get("path"): r.get("sandbox") for r in gateway.records(kind="decision")}
+    assert [decided.get(f"/pkg/{i}") for i in (0, 1, 3)] == ["edge-1", "edge-2", "edge-1"]
+
+
+def test_another_sandbox_gets_no_tls_session_of_the_first(gateway):
+    """Tickets are bound to who asked (net/tls.h): a stolen one is worth a full handshake."""
+    context = ssl.create_default_context(cafile=str(gateway.root))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    session, reused = None, []
+    for sandbox in ("edge-1", "edge-1", "edge-2"):
+        wire = gateway.tunnel("registry.test", gateway.token(BOTH, sandbox=sandbox), tls=False)
+        tls = context.wrap_socket(wire.socket, server_hostname="registry.test", session=session)
+        reused.append(tls.session_reused)
+        session = session or tls.session
+        tls.close()
+    assert reused == [False, True, False]
+
+
+# ---- requests that come in pieces, or with something behind them
+
+
+def test_a_head_in_drops_is_late_all_the_same(gateway):
+    wire = gateway.connect()
+    for piece in get("http://registry.test/pkg/a", fields="X: " + 100 * "y"):  # 15 s in all
+        wire.send(piece)
+        if select.select([wire.socket], [], [], 0.1)[0]:
+            break
+    answer = wire.response()
+    assert (answer.status, answer.reason) == (408, "request_timeout")
+
+
+def test_nothing_behind_a_malformed_head_is_read(tunnel, origins):
+    tunnel.send(get("/pkg/1") + "GET /pkg/2 HTTP/1.1\r\nHost : x\r\n\r\n" + get("/pkg/3"))
+    assert [tunnel.response().status for _ in range(2)] == [200, 400]
+    assert tunnel.is_closed()
+    assert [r.target for r in origins[0].requests] == ["/pkg/1"]
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: {n}", "Transfer-Encoding: chunked"])
+def test_the_body_of_a_refused_request_is_no_request(gateway, token, origins, framing):
+    wire = gateway.tunnel("upload.test", token)
+    body = get("/up/hidden", "upload.test")
+    sent = body if "n" in framing and "{" in framing else f"{len(body):x}\r\n{body}\r\n0\r\n\r\n"
+    wire.send(get("/nowhere", "upload.test", framing.format(n=len(body)) + "\r\n", "POST") + sent)
+    assert wire.response().reason == "path_not_allowed"
+    rest = wire.rest()
+    assert b"200" not in rest
+    assert origins[0].requests == []
+
+
+def test_a_client_that_goes_in_the_middle_of_a_body(gateway, token, origins):
+    wire = gateway.tunnel("upload.test", token)
+    wire.send(get("/up/x", "upload.test", "Content-Length: 200000\r\n", "PUT") + 100000 * "x")
+    wait_until(lambda: origins[0].requests, "the head at the origin")
+    wire.close()
+    wait_until(lambda: origins[0].requests[0].over, "the end at the origin")
+    assert not origins[0].requests[0].complete
+
+
+def test_trailers_pass_the_same_list_as_fields(gateway, token, origins):
+    wire = gateway.tunnel("upload.test", token)
+    wire.send(get("/up/x", "upload.test", "Transfer-Encoding: chunked\r\n", "PUT") +
+              "3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-Forwarded-For: ::1\r\nX-HTTP-Method-Override: DELETE\r\n\r\n")
+    assert wire.response().status == 200
+    raw = origins[0].requests[0].raw
+    assert raw.endswith(b"0\r\nX-Sum: 1\r\n\r\n") and b"X-Forwarded-For" not in raw
+
+
+# ---- services that misbehave
+
+
+HEAD_200 = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize("raw", [
+    pytest.param(HEAD_200 + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", id="length and coding"),
+    pytest.param(HEAD_200 + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", id="another coding"),
+    pytest.param(HEAD_200 + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", id="coding twice"),
+    pytest.param(b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", id="coding in 1.0"),
+    pytest.param(HEAD_200 + b"Content-Length: 2, 2\r\n\r\nok", id="a list of lengths"),
+    pytest.param(HEAD_200 + b"Content-Length: -1\r\n\r\n", id="a negative length"),
+    pytest.param(HEAD_200 + b"X: " + 17000 * b"y" + b"\r\n\r\n", id="a head over the limit"),
+    pytest.param(HEAD_200 + 101 * b"X: y\r\n" + b"\r\n", id="too many fields"),
+    pytest.param(17 * b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\n" + OK, id="a flood of interim responses"),
+    pytest.param(b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", id="bare line feeds"),
+    pytest.param(HEAD_200 + b"X: a\r\n b\r\nContent-Length: 2\r\n\r\nok", id="a fold"),
+    pytest.param(HEAD_200 + b"X: a\0b\r\nContent-Length: 2\r\n\r\nok", id="a NUL"),
+    pytest.param(b"HTTP/2.0 200 OK\r\n\r\n", id="another version"),
+])
+def test_answers_with_two_meanings_or_too_large(tunnel, scripted, origins, raw):
+    scripted(raw)
+    tunnel.send(get())
+    while (answer := tunnel.response()).status < 200:
+        pass
+    assert (answer.status, answer.reason) == (502, "upstream_malformed")
+    scripted(OK)
+    before = origins[0].connections
+    tunnel.send(get())
+    assert tunnel.response().status == 200
+    assert origins[0].connections == before + 1, "not re-used after anything irregular"
+
+
+@pytest.mark.parametrize("method,raw", [
+    ("HEAD", HEAD_200 + b"Content-Length: 40\r\n\r\n"),
+    ("GET", b"HTTP/1.1 204 No Content\r\n\r\n"),
+    ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 40\r\n\r\n"),
+    ("GET", OK),
+])
+def test_bytes_behind_a_response_belong_to_nobody(tunnel, scripted, origins, method, raw):
+    scripted(lambda r: raw + b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\npoisons")
+    tunnel.send(get(method=method))
+    assert tunnel.response(method).status in (200, 204, 304)
+    scripted(OK)
+    before = origins[0].connections
+    tunnel.send(get("/pkg/second"))
+    assert tunnel.response().body == b"ok"
+    assert origins[0].connections == before + 1
+
+
+def test_bytes_of_an_idle_connection_belong_to_nobody(tunnel, scripted, origins):
+    def late(request):
+        yield OK
+        time.sleep(0.1)
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\npoisons"
+
+    scripted(late)
+    tunnel.send(get())
+    assert tunnel.response().body == b"ok"
+    time.sleep(0.3)
+    scripted(OK)
+    before = origins[0].connections
+    tunnel.send(get())
+    assert tunnel.response().body == b"ok"
+    assert origins[0].connections == before + 1
+
+
+@pytest.mark.parametrize("pieces,status", [
+    ([b"HTTP/1.1 200 OK\r\nContent-"], 502),
+    ([b"HTTP/1.1 103 Early Hints\r\n\r\n"], 502),
+    ([HEAD_200 + b"Content-Length: 10\r\n\r\nabc"], None),
+    ([HEAD_200 + b"Transfer-Encoding: chunked\r\n\r\n5\r\nabc"], None),
+    ([HEAD_200 + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"], None),
+    ([HEAD_200 + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"], None),
+    ([HEAD_200 + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n"], None),
+])
+def test_an_early_close_is_told_or_is_a_cut(gateway, tunnel, scripted, pieces, status):
+    def script(request):
+        yield from pieces
+        raise OSError("closes")
+
+    scripted(script)
+    tunnel.send(get())
+    if status:
+        while (answer := tunnel.response()).status < 200:
+            pass
+        assert answer.status == status
+        return
+    tunnel.socket.suppress_ragged_eofs = False  # an end without close_notify is an error, not an end
+    with pytest.raises(Closed, match="EOF|reset"):
+        tunnel.response()
+
+
+def test_an_answer_before_the_request_is_whole(gateway, origins):
+    wire = gateway.tunnel("upload.test", gateway.token(BOTH, sandbox="edge-3"))
+    origins[0].early = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    try:
+        wire.send(get("/up/x", "upload.test", "Content-Length: 500000\r\n", "PUT") + 100000 * "x")
+        answer = wire.response()
+        assert answer.status == 413, answer.body
+        assert wire.is_closed()
+    finally:
+        origins[0].early = None
