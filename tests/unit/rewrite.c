@@ -104,7 +104,8 @@ static void trailers_are_held_to_the_same_rules(void **state)
         {"a foreign credential", "registry.test", "", "X-Api-Key: k\r\n", "", "X-Api-Key"},
         {"not on the list", "npm.example", "", "X-Sum: 1\r\n", "", "X-Sum"},
         {"what Connection names", "registry.test", "Connection: x-hop\r\n", "X-Hop: 1\r\n", "", "X-Hop"},
-        {"a credential, where they are let through", "own.artifacts.corp", "", "X-Api-Key: k\r\n", "X-Api-Key: k\r\n", ""},
+        {"a credential, where they are let through", "own.artifacts.corp", "", "X-Api-Key: k\r\n",
+         "X-Api-Key: k\r\n", ""},
         {"hop by hop", "registry.test", "", "Keep-Alive: 5\r\n", "", "Keep-Alive"},
     };
     struct policy *p = compile_main();
