@@ -19,7 +19,7 @@ struct reader {
 
 bool conf_vfault(struct fault *why, const struct conf_place *at, const char *format, va_list args)
 {
-    char text[sizeof why->text];
+    char text[FAULT_TEXT_SIZE];
 
     if (!why)
         return false;

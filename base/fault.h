@@ -24,10 +24,12 @@ enum fault_kind {
     FAULT_BUSY,
 };
 
+enum { FAULT_TEXT_SIZE = 240 };
+
 struct fault {
     enum fault_kind kind;
     enum reason reason; /* REASON_NONE unless it answers a request */
-    char text[240];     /* one line, no newline, no secret */
+    char text[FAULT_TEXT_SIZE]; /* one line, no newline, no secret */
 };
 
 /* Fill why (when not NULL) and return false, so that `return fault_set(...)` reads well. */

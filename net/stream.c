@@ -36,6 +36,7 @@ struct stream {
     bool was_high;      /* pending was over STREAM_HIGH: ROOM is owed */
     bool tls_wants_write;
     bool flush_due; /* on_flush is deferred */
+    bool busy; /* keeps its TLS buffers */
     bool dead;
     uint64_t n_in, n_out;
     struct fault fault;
@@ -203,6 +204,8 @@ static int gather(struct stream *s, size_t *have)
         *have += (size_t)got;
         if (!s->ssl)
             return *have < sizeof shared ? WAIT : 1; /* level-triggered: a short read means that no more is there */
+        if (s->busy && tls_is_drained(s->ssl))
+            return WAIT; /* asking once more would only hear so; an idle stream asks, which gives its buffer back */
     }
     return 1;
 }
@@ -513,6 +516,7 @@ void stream_set_busy(struct stream *s, bool busy)
 {
     if (!s->ssl || s->dead)
         return;
+    s->busy = busy;
     if (busy) {
         SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
     } else {

@@ -116,3 +116,10 @@ void tls_socket_ready(SSL *ssl)
 
     w->drained = false;
 }
+
+bool tls_is_drained(const SSL *ssl)
+{
+    const struct wire *w = BIO_get_data(SSL_get_rbio(ssl));
+
+    return w->drained && buf_len(&w->early) == 0 && !SSL_has_pending(ssl);
+}

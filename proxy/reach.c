@@ -106,7 +106,7 @@ static enum exchange_state distrust(struct exchange *x)
 {
     const struct fault *why = stream_fault(x->upstream->stream);
     enum reason reason = why->reason ? why->reason : REASON_UPSTREAM_TLS;
-    char text[sizeof why->text];
+    char text[FAULT_TEXT_SIZE];
 
     snprintf(text, sizeof text, "%s", why->text);
     exchange_drop_upstream(x, true);
