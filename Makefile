@@ -117,13 +117,14 @@ $(B)/clang/%.ok: %.c Makefile $(B)/cmd/commands.def | $(B)/.deps
 
 clang: $(CLANG) ## read every file with clang's warnings too
 
+# cppcheck takes a query inside assert() for a side effect, and sizeof p->x for a use of p: those two are off.
 lint: test-deps clang ## layers, banned words, clang, cppcheck
 	@tests/check-layers
 	@tests/check-banned
 	@mkdir -p $(B)/cppcheck
 	@cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
 	    --cppcheck-build-dir=$(B)/cppcheck --library=tests/cppcheck.cfg --suppress=missingIncludeSystem \
-	    --suppress=assertWithSideEffect -D_GNU_SOURCE '-DEXEAT_VERSION="$(VERSION)"' -I. $(wildcard $(ROOMS))
+	    --suppress=assertWithSideEffect --suppress=ctunullpointer -D_GNU_SOURCE '-DEXEAT_VERSION="$(VERSION)"' -I. $(wildcard $(ROOMS))
 	@echo "lint: nothing to say"
 
 check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
