@@ -186,6 +186,8 @@ void view_put_line(struct buf *out, const json_t *record)
     put_what(out, record);
     put_member(out, record, "address", " to ");
     put_member(out, record, "canary.id", " canary ");
+    put_member(out, record, "revocation.key", " ");
+    put_member(out, record, "revocation.value", " ");
     put_member(out, record, "gateway", " ");
     if (!id)
         put_number(out, record, "generation", " generation ");

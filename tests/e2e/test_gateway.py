@@ -353,7 +353,9 @@ def test_revoked_token_is_cut_at_once(gateway):
     assert wire.is_closed()
     again = gateway.connect()
     again.send(connect_head("registry.test", token))
-    assert again.response().reason == "token_revoked"
+    answer = again.response()
+    assert answer.reason == "token_revoked"
+    assert "of sandbox sb-revoked was revoked" in json.loads(answer.body)["detail"]
 
 
 def test_token_of_another_sandbox_inside_a_tunnel(gateway, tunnel, origins):

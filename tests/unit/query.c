@@ -217,6 +217,30 @@ static void a_record_is_one_line_for_people(void **state)
     journal_close(&j);
 }
 
+static const struct {
+    const char *name, *record, *line; /* line: after the time */
+} lines[] = {
+    {"what was allowed needs no reason", "{\"kind\":\"decision\",\"action\":\"allow\",\"reason\":\"allowed\",\"sandbox\":\"s1\"}",
+     " -      decision allow sandbox s1"},
+    {"what was denied has one", "{\"kind\":\"decision\",\"action\":\"deny\",\"reason\":\"token_missing\"}",
+     " -      decision deny token_missing"},
+    {"a revocation says of what", "{\"kind\":\"revocation\",\"revocation\":{\"key\":\"sandbox\",\"value\":\"s1\"}}",
+     " -      revocation sandbox s1"},
+};
+
+static void a_line_says_what_matters_and_nothing_twice(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct buf out = {0};
+
+        view_it(&out, slice_of(lines[i].record));
+        if (!slice_is(slice_from(buf_slice(&out), 1), lines[i].line))
+            fail_msg("%s: %.*s", lines[i].name, (int)buf_len(&out), buf_slice(&out).ptr);
+        buf_free(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +251,7 @@ int main(void)
         cmocka_unit_test(no_directory_is_a_fault),
         cmocka_unit_test(text_cannot_play_with_a_terminal),
         cmocka_unit_test(a_record_is_one_line_for_people),
+        cmocka_unit_test(a_line_says_what_matters_and_nothing_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
