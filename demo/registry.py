@@ -177,6 +177,7 @@ class GitHandler(http.server.BaseHTTPRequestHandler):
 
 class GitServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
+    request_queue_size = 128  # git asks for several things at once
 
     def __init__(self, top):
         self.root = top / "git"
