@@ -48,10 +48,17 @@ http {{
         root {top}/npm;
         location = /exeat-hello {{ default_type application/json; alias {top}/npm/exeat-hello.json; }}
     }}
+    # Twice, so that a question which the CGI server dropped is asked again: fetching changes nothing.
+    upstream git {{ server unix:{top}/git.sock max_fails=0; server unix:{top}/git.sock max_fails=0; }}
     server {{
         listen 127.0.0.1:{port} ssl;
         server_name {git};
-        location / {{ proxy_pass http://unix:{top}/git.sock; proxy_set_header Host $host; }}
+        location / {{
+            proxy_pass http://git;
+            proxy_set_header Host $host;
+            proxy_next_upstream error timeout non_idempotent;
+            proxy_next_upstream_tries 4;
+        }}
     }}
     server {{
         listen 127.0.0.1:{port} ssl;
@@ -171,7 +178,7 @@ class GitHandler(http.server.BaseHTTPRequestHandler):
 
     do_GET = do_POST = answer
 
-    def log_message(self, *_):
+    def log_request(self, *_):
         pass
 
 
