@@ -8,6 +8,7 @@ import os
 import socket
 import socketserver
 import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -180,6 +181,9 @@ class GitHandler(http.server.BaseHTTPRequestHandler):
 
     def log_request(self, *_):
         pass
+
+    def log_message(self, words, *values):
+        sys.stderr.write(f"git server: {words % values}\n")
 
 
 class GitServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
