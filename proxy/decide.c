@@ -155,7 +155,14 @@ static enum exchange_state check_coding(struct exchange *x)
 
 static void choose_bucket(struct exchange *x)
 {
+    const struct tunnel *t = &x->session->tunnel;
     struct buf key = {0};
+
+    if (t->bucket && t->generation == policy_generation(x->worker->role->policy)) {
+        x->bucket = t->bucket; /* one destination and one principal for the life of a tunnel */
+        bucket_hold(x->bucket);
+        return;
+    }
 
     pack_bytes(&key, slice_of(identity_sandbox(x->identity)));
     pack_bytes(&key, slice_of(identity_issuer(x->identity)));

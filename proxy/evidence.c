@@ -73,6 +73,18 @@ static void list_words(struct buf *out, const struct exchange *x)
     }
 }
 
+/* Every word that the record repeats went through the scanner with the head, letter for letter. */
+static bool was_scanned(const struct exchange *x)
+{
+    const struct field *agent;
+
+    if (x->reason || x->request.connect || buf_len(&x->dropped) || x->detail[0] ||
+        !slice_equals(buf_slice(&x->request.path), x->request.raw_path))
+        return false;
+    agent = head_field(x->head, "user-agent");
+    return !agent || !head_is_hop(x->head, agent->name);
+}
+
 /*
  * A leak's place is in the finding; the request's own text may hold the secret and is left out. What is refused before it
  * is scanned, or is not forwarded, may hold one too.
@@ -84,6 +96,8 @@ static bool tells_secret(const struct exchange *x)
 
     if (x->reason == REASON_CANARY_LEAK || x->reason == REASON_TOKEN_LEAK)
         return true;
+    if (was_scanned(x))
+        return false;
     list_words(&words, x);
     found = scanner_text_with(x->worker->scanner, buf_slice(&words), exchange_token(x)).found;
     buf_free(&words);

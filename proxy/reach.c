@@ -184,7 +184,10 @@ static enum exchange_state grant_tunnel(struct exchange *x)
                                 .id = x->id,
                                 .scheme = x->decision.scheme,
                                 .host = text_copy(slice_of(x->request.host)),
-                                .port = x->request.port};
+                                .port = x->request.port,
+                                .bucket = x->bucket,
+                                .generation = policy_generation(x->worker->role->policy)};
+    bucket_hold(x->bucket);
     session_set_identity(s, identity_ref(x->identity), exchange_token(x));
     s->token_told = true; /* in the CONNECT's decision */
     worker_count(x->worker, COUNTER_TUNNELS, 1);

@@ -79,6 +79,8 @@ static void bury(void *arg)
     message_free(s->message);
     identity_unref(s->identity);
     secret_free(s->token);
+    if (s->tunnel.bucket)
+        bucket_release(s->tunnel.bucket);
     free(s->tunnel.host);
     free(s);
 }

@@ -26,6 +26,8 @@ struct tunnel {
     enum scheme scheme;
     char *host;   /* canonical */
     uint16_t port;
+    struct bucket *bucket; /* where its connections to the service are; held */
+    uint64_t generation;   /* of the policy the bucket was chosen under */
 };
 
 struct exchange;
