@@ -66,6 +66,12 @@ static bool adopt_inner(struct exchange *x, struct slice token, struct fault *wh
     return true;
 }
 
+static void take_tunnel_identity(struct exchange *x)
+{
+    identity_unref(x->identity);
+    x->identity = identity_ref(x->session->identity);
+}
+
 static bool identify(struct exchange *x, struct fault *why)
 {
     struct session *s = x->session;
@@ -77,7 +83,7 @@ static bool identify(struct exchange *x, struct fault *why)
     if (ok && s->tunnel.open) {
         ok = (!present || adopt_inner(x, token, why)) &&
              verifier_recheck(x->worker->verifier, s->identity, loop_wall_s(x->worker->loop), why);
-        x->identity = identity_ref(s->identity);
+        take_tunnel_identity(x); /* adopt_inner may have found a newer one */
     } else if (ok && present) {
         ok = identify_plain(x, token, why);
     }
@@ -215,6 +221,8 @@ static enum exchange_state decide(struct exchange *x)
     struct fault why = {0};
     enum exchange_state refused;
 
+    if (x->session->tunnel.open)
+        take_tunnel_identity(x); /* whose tunnel it is stands in the record of a malformed request too */
     if (!read_request(x, &why) || !identify(x, &why) || !is_sound(x, &why))
         return exchange_refuse(x, why.reason, why.text);
     x->decision = authorize(w->role->policy, x->identity, &x->request, loop_wall_s(w->loop), NULL);

@@ -506,3 +506,11 @@ def test_why_and_verify(gateway, tunnel):
     told = exeat("why", problem["exchange"], config=gateway.config).stdout
     assert "sb-1" in told and "/nowhere" in told and "registry.test" in told
     assert gateway.verify()
+
+
+def test_a_malformed_inner_request_is_recorded_with_its_sandbox(gateway, tunnel):
+    tunnel.send(get("/pkg/../x"))
+    answer = tunnel.response()
+    assert answer.reason == "path_invalid"
+    record = gateway.wait_for(kind="decision", id=json.loads(answer.body)["exchange"])[0]
+    assert record["sandbox"] == "sb-1" and record["token"]["jti"]
