@@ -37,7 +37,7 @@ SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-om
 FUZZ := $(wildcard tests/fuzz/*.c)
 FUZZ_SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 FUZZ_SECONDS ?= 60
-SANITIZED = B=build/asan CC=gcc LTO= OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
+SANITIZE_WITH = SANITIZED=1 B=build/asan CC=gcc LTO= OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
              CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE'
 CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT) $(FUZZ))
 E2E := $(wildcard tests/e2e)
@@ -105,7 +105,7 @@ unit: $(UNIT_BIN) ## run the cmocka tables
 
 e2e: test-deps $(B)/exeat ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
-	@EXEAT=$(abspath $(B)/exeat) timeout -s INT -k 30 $(E2E_SECONDS) $(PYTHON) -B -m pytest -q -p no:cacheprovider \
+	@EXEAT=$(abspath $(B)/exeat) SANITIZED=$(SANITIZED) timeout -s INT -k 30 $(E2E_SECONDS) $(PYTHON) -B -m pytest -q -p no:cacheprovider \
 	    -o faulthandler_timeout=240 $(PYTEST) tests/e2e
 endif
 
@@ -134,9 +134,9 @@ check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
 	@$(MAKE) e2e
 
 sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) $(JOBS) $(SANITIZED) all
-	@$(MAKE) $(JOBS) $(SANITIZED) unit
-	@$(MAKE) $(SANITIZED) E2E_SECONDS=2400 e2e
+	@$(MAKE) $(JOBS) $(SANITIZE_WITH) all
+	@$(MAKE) $(JOBS) $(SANITIZE_WITH) unit
+	@$(MAKE) $(SANITIZE_WITH) E2E_SECONDS=2400 e2e
 
 $(B)/fuzz/%: tests/fuzz/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
