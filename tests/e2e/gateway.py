@@ -80,7 +80,13 @@ services:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             self.process.wait(PATIENCE)
+            self.check_for_reports()
         return self.process.returncode if self.process else None
+
+    def check_for_reports(self):
+        """What a sanitizer found in any role stands in the log; the role may have been started again since."""
+        for mark in (b"Sanitizer", b"runtime error:", b"Assertion"):
+            assert mark not in self.output(), self.output().decode(errors="replace")[-20000:]
 
     # ---- tokens
 
