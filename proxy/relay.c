@@ -277,10 +277,27 @@ static struct response_frame frame_for(struct exchange *x, const struct head *h)
     return f;
 }
 
+/* A canary in a response accuses the service; the response goes on (design 11). */
+static void note_response_hit(struct exchange *x, struct hit hit, const char *place)
+{
+    if (!hit.found)
+        return;
+    worker_count(x->worker, COUNTER_CANARY_HITS, 1);
+    if (x->response_hits++ == 0)
+        evidence_finding(x, &hit, place, REASON_CANARY_RESPONSE);
+}
+
+/* Look through what was put into the client's stream from offset from on: a head, or trailers. */
+static void scan_response_lines(struct exchange *x, const struct buf *out, size_t from, const char *place)
+{
+    note_response_hit(x, scanner_text(x->worker->scanner, slice_from(buf_slice(out), from)), place);
+}
+
 static enum exchange_state begin_response(struct exchange *x)
 {
     const struct head *h = message_head(x->upstream->response);
     struct stream *client = x->session->client;
+    size_t before = stream_pending(client);
     struct response_frame frame;
 
     if (h->status == 407)
@@ -292,6 +309,7 @@ static enum exchange_state begin_response(struct exchange *x)
             return service_failed(x, REASON_UPSTREAM_MALFORMED, "too many interim responses");
         if (x->head->minor >= 1)
             rewrite_interim(h, x->worker->via, stream_out(client));
+        scan_response_lines(x, stream_out(client), before, "response head");
         return EXCHANGE_STAY;
     }
     frame = frame_for(x, h);
@@ -299,19 +317,10 @@ static enum exchange_state begin_response(struct exchange *x)
     x->status = h->status;
     x->response_begun = true;
     rewrite_response(h, &frame, x->worker->gateway, x->worker->via, stream_out(client));
+    scan_response_lines(x, stream_out(client), before, "response head");
     flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
     flow_attach(&x->down, client, false);
     return EXCHANGE_STAY;
-}
-
-/* A canary in a response accuses the service; the response goes on (design 11). */
-static void note_response_hit(struct exchange *x, struct hit hit)
-{
-    if (!hit.found)
-        return;
-    worker_count(x->worker, COUNTER_CANARY_HITS, 1);
-    if (x->response_hits++ == 0)
-        evidence_finding(x, &hit, "response body", REASON_CANARY_RESPONSE);
 }
 
 static bool is_reusable(const struct exchange *x, const struct head *h)
@@ -330,7 +339,8 @@ static void end_response(struct exchange *x)
     struct buf lines = {0};
 
     rewrite_response_trailers(message_head(m), trailers, n, x->worker->gateway, &lines);
-    note_response_hit(x, flow_end(&x->down, buf_slice(&lines)));
+    scan_response_lines(x, &lines, 0, "response trailer");
+    note_response_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");
     buf_free(&lines);
 }
 
@@ -375,7 +385,7 @@ static enum exchange_state take_response(struct exchange *x, bool *more)
     if (event == MESSAGE_BAD)
         return service_failed(x, REASON_UPSTREAM_MALFORMED, why.text);
     if (event == MESSAGE_BODY)
-        note_response_hit(x, flow_data(&x->down, message_body(m)));
+        note_response_hit(x, flow_data(&x->down, message_body(m)), "response body");
     else if (event == MESSAGE_HEAD)
         next = begin_response(x);
     else if (event == MESSAGE_MORE)

@@ -518,3 +518,18 @@ def test_a_malformed_inner_request_is_recorded_with_its_sandbox(gateway, tunnel)
     assert answer.reason == "path_invalid"
     record = gateway.wait_for(kind="decision", id=json.loads(answer.body)["exchange"])[0]
     assert record["sandbox"] == "sb-1" and record["token"]["jti"]
+
+
+@pytest.mark.parametrize("place,raw", [
+    ("response head", b"HTTP/1.1 200 OK\r\nX-Note: %s\r\nContent-Length: 0\r\n\r\n"),
+    ("response body", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n%-64s\r\n0\r\n\r\n"),
+    ("response trailer", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: %s\r\n\r\n"),
+])
+def test_a_canary_in_a_response_accuses_the_service(gateway, tunnel, origins, canary, place, raw):
+    assert len(canary) <= 64
+    with scripted(origins[0], lambda r: raw % canary.encode()):
+        tunnel.send(get(fields=f"X-Mark: {place}\r\n"))
+        assert tunnel.response().status == 200
+    found = wait_until(lambda: [r for r in gateway.records(kind="finding", reason="canary_response")
+                                if r["canary"]["place"] == place], "the finding")
+    assert found[0]["service"] == "registry-tls" and found[0]["sandbox"] == "sb-1"
