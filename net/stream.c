@@ -407,6 +407,26 @@ bool stream_is_ended(const struct stream *s)
     return s->ended;
 }
 
+bool stream_is_quiet(struct stream *s)
+{
+    ssize_t got;
+    char byte;
+
+    if (s->dead || s->ended || s->broken || stream_input(s).len)
+        return false;
+    do
+        got = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno == EAGAIN && (!s->ssl || !SSL_has_pending(s->ssl));
+    if (got == 0 || !s->ssl)
+        return false;
+    tls_socket_ready(s->ssl);
+    empty_error_queue();
+    got = SSL_peek(s->ssl, &byte, 1);
+    return got <= 0 && from_tls_error(s, (int)got) == WAIT && !SSL_has_pending(s->ssl);
+}
+
 /* Written at the end of the turn; only what the socket does not take then costs a change of interest. */
 static void on_flush(void *arg)
 {

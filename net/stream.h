@@ -50,6 +50,11 @@ SSL *stream_ssl(const struct stream *s);   /* borrowed; NULL when plain */
 struct slice stream_input(const struct stream *s);
 void stream_consume(struct stream *s, size_t n);
 bool stream_is_ended(const struct stream *s); /* END, CUT or FAIL has been told */
+/*
+ * Asks the socket itself, for what the loop has not seen yet: true when the peer has neither said anything nor ended.
+ * What is TLS's own (session tickets) is taken in and does not count. After false the stream is fit for stream_close only.
+ */
+bool stream_is_quiet(struct stream *s);
 
 /*
  * Write. Small pieces wait for stream_flush (one system call an answer); large ones go

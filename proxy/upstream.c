@@ -186,12 +186,27 @@ bool bucket_has_idle(const struct bucket *b)
     return b->first != NULL;
 }
 
+/*
+ * Bytes that came while a connection lay idle, and that the loop has not read yet, would pass for the answer to the next
+ * request (RFC 9112 9.2): such a connection is not used, nor one that has ended.
+ */
+static struct upstream *take_quiet(struct bucket *b)
+{
+    while (b->first) {
+        struct upstream *u = b->first;
+
+        unlink_idle(u);
+        if (stream_is_quiet(u->stream))
+            return u;
+        upstream_close(u, false);
+    }
+    return NULL;
+}
+
 struct upstream *bucket_take(struct bucket *b)
 {
-    struct upstream *u = b->first;
+    struct upstream *u = take_quiet(b);
 
-    if (u)
-        unlink_idle(u);
     if (u && !u->warm) {
         u->warm = true;
         stream_set_busy(u->stream, true);

@@ -38,7 +38,7 @@ struct bucket *pool_bucket(struct pool *p, struct slice key);
 void bucket_hold(struct bucket *b);
 void bucket_release(struct bucket *b);
 bool bucket_has_idle(const struct bucket *b);
-/* The newest idle connection, out of the pool, or NULL. */
+/* The newest idle connection whose service has neither spoken nor ended meanwhile, out of the pool, or NULL. */
 struct upstream *bucket_take(struct bucket *b);
 /* The TLS session to resume with (borrowed), or NULL; storing takes it. */
 SSL_SESSION *bucket_session(const struct bucket *b);

@@ -181,6 +181,56 @@ static void one_that_speaks_or_ends_is_dropped(void **state)
     end(&b);
 }
 
+/* What came since the loop last looked: the pool must not hand it out as the answer to somebody's request. */
+static void bytes_or_an_end_not_read_yet_make_it_useless(void **state)
+{
+    static const struct {
+        const char *name, *says;
+        bool ends, kept;
+    } rows[] = {
+        {"silent", "", false, true},
+        {"a byte", "H", false, false},
+        {"an answer nobody asked for", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", false, false},
+        {"an end", "", true, false},
+        {"an answer and the end", "HTTP/1.1 408 Request Timeout\r\n\r\n", true, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct bench b = begin(roomy);
+        struct upstream *u;
+
+        print_message("    %s\n", rows[i].name);
+        settle(&b);
+        upstream_park(connect_for(&b, "a"));
+        assert_int_equal(write(b.peers[0], rows[i].says, strlen(rows[i].says)), strlen(rows[i].says));
+        if (rows[i].ends)
+            assert_int_equal(shutdown(b.peers[0], SHUT_WR), 0);
+        u = bucket_take(pool_bucket(b.pool, SLICE("a"))); /* no turn of the loop in between */
+        assert_true((u != NULL) == rows[i].kept);
+        assert_false(has_idle(&b, "a"));
+        upstream_close(u, true);
+        end(&b);
+    }
+}
+
+static void an_older_quiet_one_is_taken_instead(void **state)
+{
+    struct bench b = begin(roomy);
+    struct upstream *old, *u;
+
+    (void)state;
+    settle(&b);
+    old = connect_for(&b, "a");
+    upstream_park(old);
+    upstream_park(connect_for(&b, "a"));
+    assert_int_equal(write(b.peers[1], "x", 1), 1);
+    u = bucket_take(pool_bucket(b.pool, SLICE("a")));
+    assert_ptr_equal(u, old);
+    upstream_close(u, true);
+    end(&b);
+}
+
 /* Room for one key: what nobody holds makes room, what is in use stays valid. */
 static void keys_are_bounded_but_those_in_use_stay(void **state)
 {
@@ -211,6 +261,8 @@ int main(void)
         cmocka_unit_test(none_is_kept_when_none_may_be),
         cmocka_unit_test(idle_ones_end_after_their_time),
         cmocka_unit_test(one_that_speaks_or_ends_is_dropped),
+        cmocka_unit_test(bytes_or_an_end_not_read_yet_make_it_useless),
+        cmocka_unit_test(an_older_quiet_one_is_taken_instead),
         cmocka_unit_test(keys_are_bounded_but_those_in_use_stay),
     };
 
