@@ -185,17 +185,24 @@ static bool judge(enum message_kind kind, const struct deciding *d, struct head 
     return kind == MESSAGE_REQUEST ? judge_request(d, h, why) : judge_response(d, h, why);
 }
 
+bool head_start_line(enum message_kind kind, struct slice line, const struct message_limits *limits, struct head *h,
+                     struct fault *why)
+{
+    *h = (struct head){0};
+    return kind == MESSAGE_REQUEST ? read_request_line(line, limits, h, why) : read_status_line(line, h, why);
+}
+
 bool head_parse(enum message_kind kind, struct slice raw, const struct message_limits *limits, struct field *fields,
                 struct head *h, struct fault *why)
 {
     struct deciding d = {0};
     struct slice line;
 
-    *h = (struct head){.fields = fields};
     if (!line_next(&raw, &line))
         return bad(why, "no start line");
-    if (!(kind == MESSAGE_REQUEST ? read_request_line(line, limits, h, why) : read_status_line(line, h, why)))
+    if (!head_start_line(kind, line, limits, h, why))
         return false;
+    h->fields = fields;
     while (line_next(&raw, &line) && line.len) {
         if (h->n_fields >= limits->n_fields)
             return fault_reason(why, REASON_HEAD_TOO_LARGE, "more than %zu fields", limits->n_fields);
@@ -231,7 +238,7 @@ static bool agrees(enum message_kind kind, const llhttp_t *p, const struct head 
     return !chunked;
 }
 
-bool head_second_opinion(enum message_kind kind, struct slice raw, const struct head *h, struct fault *why)
+static bool read_again(enum message_kind kind, struct slice raw, const struct head *h, struct fault *why)
 {
     static llhttp_settings_t settings;
     llhttp_t parser, seen = {0};
@@ -247,4 +254,35 @@ bool head_second_opinion(enum message_kind kind, struct slice raw, const struct 
     if (error != HPE_OK && error != HPE_PAUSED_UPGRADE)
         return bad(why, llhttp_get_error_reason(&parser) ? llhttp_get_error_reason(&parser) : "refused by the parser");
     return agrees(kind, &seen, h) || bad(why, "two readings of the head differ");
+}
+
+/*
+ * llhttp knows a list of methods, and no tab behind Content-Length or chunked. Neither makes a second meaning: it is
+ * asked again with POST for the method, which frames as any other does, and blanks for tabs.
+ */
+static void write_plainly(enum message_kind kind, struct slice raw, const struct head *h, struct buf *out)
+{
+    char *text;
+
+    if (kind == MESSAGE_REQUEST && !slice_is(h->method, "CONNECT")) {
+        buf_append(out, SLICE("POST"));
+        raw = slice_from(raw, h->method.len);
+    }
+    text = buf_reserve(out, raw.len);
+    for (size_t i = 0; i < raw.len; i++)
+        text[i] = raw.ptr[i] == '\t' ? ' ' : raw.ptr[i];
+    buf_commit(out, raw.len);
+}
+
+bool head_second_opinion(enum message_kind kind, struct slice raw, const struct head *h, struct fault *why)
+{
+    struct buf plain = {0};
+    bool ok = read_again(kind, raw, h, why);
+
+    if (ok)
+        return true;
+    write_plainly(kind, raw, h, &plain);
+    ok = read_again(kind, buf_slice(&plain), h, why);
+    buf_free(&plain);
+    return ok;
 }

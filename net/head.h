@@ -98,6 +98,8 @@ void message_expect(struct message *m, bool head_request);
 
 const struct head *message_head(const struct message *m);
 struct slice message_body(const struct message *m);
+/* Content that the length, or the chunk under way, still announces. */
+uint64_t message_announced(const struct message *m);
 /* Fields of the trailer section, as an array that lives until message_reset. */
 const struct field *message_trailers(const struct message *m, size_t *n);
 /* True when a first byte of a message has been seen and its end has not. */

@@ -17,6 +17,9 @@ bool line_field(struct slice line, struct field *out, struct fault *why);
 bool line_next(struct slice *s, struct slice *line);
 /* A head of whole lines, the empty one included, as llhttp reads it; agrees says that framing and version are what we found. */
 bool head_second_opinion(enum message_kind kind, struct slice raw, const struct head *h, struct fault *why);
+/* The start line, without CRLF, into h, which is cleared before. */
+bool head_start_line(enum message_kind kind, struct slice line, const struct message_limits *limits, struct head *h,
+                     struct fault *why);
 /* The start line and fields of raw, which holds no controls but HTAB and CRLF, into h; fields is room for as many as there are lines. */
 bool head_parse(enum message_kind kind, struct slice raw, const struct message_limits *limits, struct field *fields,
                 struct head *h, struct fault *why);

@@ -89,6 +89,11 @@ struct slice message_body(const struct message *m)
     return m->body;
 }
 
+uint64_t message_announced(const struct message *m)
+{
+    return m->left;
+}
+
 const struct field *message_trailers(const struct message *m, size_t *n)
 {
     *n = m->n_trailers;
@@ -219,9 +224,17 @@ static bool skip_blank(struct message *m)
     return true;
 }
 
+/* A start line that is none is refused when it is there: who speaks another protocol may never send an empty line. */
+static bool start_line_is_sound(struct message *m, size_t lines_before, struct fault *why)
+{
+    struct slice line = slice_cut(buf_slice(&m->raw), 0, m->start_line - 2);
+
+    return lines_before || m->n_lines == 0 || head_start_line(m->kind, line, m->limits, &m->head, why);
+}
+
 static enum message_event feed_head(struct message *m, struct slice input, size_t *used, struct fault *why)
 {
-    size_t n = 0;
+    size_t n = 0, lines = m->n_lines;
     enum line_look seen;
 
     if (input.len == 0)
@@ -235,7 +248,7 @@ static enum message_event feed_head(struct message *m, struct slice input, size_
     if (is_too_large(m, why))
         return broken(m, why);
     if (seen == LOOK_MORE)
-        return MESSAGE_MORE;
+        return start_line_is_sound(m, lines, why) ? MESSAGE_MORE : broken(m, why);
     if (m->n_lines == 1) {
         if (!skip_blank(m))
             return bad(m, why, "empty lines before the start line");

@@ -154,7 +154,7 @@ static bool read_port(struct slice text, uint16_t *port, struct fault *why)
 {
     uint64_t n;
 
-    if (text.len > 5 || !slice_decimal(text, UINT16_MAX, &n) || n == 0)
+    if (!slice_decimal(text, UINT16_MAX, &n) || text.ptr[0] == '0')
         return fault_reason(why, REASON_REQUEST_MALFORMED, "the port is not a number from 1 to 65535");
     *port = (uint16_t)n;
     return true;

@@ -23,7 +23,7 @@ bool name_canonical(struct slice host, char out[NAME_MAX_LEN + 1], struct fault 
 
 /*
  * Split "host", "host:port" or "[v6]:port" (authority without userinfo; RFC 3986
- * 3.2). *port is fallback when none is written; an empty, zero or over-long port is refused, and
+ * 3.2). *port is fallback when none is written; an empty port, zero and leading zeros are refused, and
  * userinfo ("@") always. *host borrows and is not judged yet; that of a literal keeps its brackets, so that
  * name_canonical refuses it. why->reason: host_invalid, request_malformed.
  */

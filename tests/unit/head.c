@@ -299,7 +299,7 @@ static void field_cases(void **state)
         {"a blank in the target", BYTES("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n"), "!"},
         {"high octets in the target", BYTES("GET http://r\xc3\xa9.test/ HTTP/1.1\r\nHost: a\r\n\r\n"), "!"},
         {"a blank before the method", BYTES(" GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "!"},
-        {"another protocol", BYTES("SSH-2.0-OpenSSH_9.2\r\n"), ""},
+        {"another protocol", BYTES("SSH-2.0-OpenSSH_9.2\r\n"), "!"},
         {"another protocol, its end", BYTES("SSH-2.0-OpenSSH_9.2\r\n\r\n"), "!"},
         {"LF LF before", BYTES("\n\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"), "!"},
         {"Host twice, spelled apart", BYTES(GET("HOST: a\r\n")), "!"},

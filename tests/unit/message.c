@@ -86,6 +86,16 @@ static void requests(void **state)
          R("Connection: a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\r\nConnection: a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\r\n"), "!"},
         {"a blank after the version", "GET / HTTP/1.1 \r\nHost: a\r\n\r\n", "!"},
         {"TLS where HTTP belongs", "\x16\x03\x01\x02", "!"},
+        {"HTTP/0.9 without an empty line", "GET /\r\n", "!"},
+        {"another protocol's first line", "SSH-2.0-OpenSSH_9.2\r\n", "!"},
+        {"another version, before the head is whole", "GET / HTTP/3.0\r\nHost: a\r\n", "!"},
+        {"a sound start line waits for the rest", "GET / HTTP/1.1\r\n", ""},
+        {"a method that no parser lists", "FROBNICATE / HTTP/1.1\r\nHost: a\r\n\r\n", "HE"},
+        {"a tab behind a length", P("Content-Length: 3\t\r\n") "abc", "HabcE"},
+        {"a tab behind chunked", P("Transfer-Encoding: chunked \t\r\n") "3\r\nabc\r\n0\r\n\r\n", "HabcE"},
+        {"a tab inside chunked", P("Transfer-Encoding: chun\tked\r\n") "3\r\nabc\r\n0\r\n\r\n", "!"},
+        {"a tab inside a length", P("Content-Length: 3\t3\r\n") "abc", "!"},
+        {"a tab before the colon", P("Content-Length\t: 3\r\n") "abc", "!"},
     };
 
     (void)state;
@@ -116,6 +126,7 @@ static void responses(void **state)
         {"304 with a coding has no chunks", "HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n", "HE", false},
         {"101 ends the reading", "HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", "HE", false},
         {"a status with letters", "HTTP/1.1 2x0 OK\r\n\r\n", "!", false},
+        {"a status line that is none, before the head is whole", "ICY 200 OK\r\n", "!", false},
         {"a status with a sign", "HTTP/1.1 +20 OK\r\n\r\n", "!", false},
         {"status 099", "HTTP/1.1 099 OK\r\n\r\n", "!", false},
         {"two spaces before the status", "HTTP/1.1  200 OK\r\n\r\n", "!", false},

@@ -144,7 +144,7 @@ static const struct {
     {"no port: the fallback", "registry.test", "registry.test", 80, 0},
     {"a port", "registry.test:443", "registry.test", 443, 0},
     {"the largest port", "registry.test:65535", "registry.test", 65535, 0},
-    {"leading zeros within five digits", "registry.test:00443", "registry.test", 443, 0},
+    {"leading zeros", "registry.test:00443", NULL, 0, REASON_REQUEST_MALFORMED},
     {"a literal keeps its brackets", "[::1]:443", "[::1]", 443, 0},
     {"a literal without a port", "[::1]", "[::1]", 80, 0},
     {"empty", "", NULL, 0, REASON_HOST_INVALID},
