@@ -7,14 +7,22 @@
 #include "base/secret.h"
 
 #define TAIL_MAX 1024 /* RS256 by a 6144-bit key; of a longer tail the end */
-#define BITS 8192
+#define ENCODED_TAIL_MAX 128 /* so much of its end is sought in base64 too; all of an ES256 signature */
+#define BITS 65536
 #define SLOTS 128 /* a power of two */
+
+enum { TEXT_TAIL, TEXT_BASE64, N_TEXTS = TEXT_BASE64 + 3 };
+
+/* The tail, and its base64 when nothing, one or two bytes stand before it in a group of three. */
+struct text {
+    size_t len;
+    char bytes[TAIL_MAX];
+};
 
 struct needle {
     unsigned refs;
-    size_t len;
-    unsigned char map[BITS / 8]; /* which pieces may stand in text, by hash */
-    char text[TAIL_MAX];
+    unsigned char map[BITS / 8]; /* which pieces may stand in the texts, by hash */
+    struct text texts[N_TEXTS];
 };
 
 struct needle_cache {
@@ -32,7 +40,7 @@ static uint64_t hash_of(const char *piece)
     uint64_t word;
 
     memcpy(&word, piece, NEEDLE_PIECE);
-    return word * 0x9e3779b97f4a7c15 >> 51; /* the upper 13 bits */
+    return word * 0x9e3779b97f4a7c15 >> 48; /* the upper 16 bits */
 }
 
 static struct slice tail_of(struct slice text)
@@ -43,21 +51,54 @@ static struct slice tail_of(struct slice text)
     return tail.len > TAIL_MAX ? slice_from(tail, tail.len - TAIL_MAX) : tail;
 }
 
+/*
+ * The characters of base64 that say nothing but tail, were there `before` bytes in front of it. The URL's alphabet gives the
+ * same: of three characters of a JWT none makes a group of six bits that is 62 or 63.
+ */
+static void encode(struct text *out, struct slice tail, size_t before)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t bits = 8 * tail.len, skip = (6 - 8 * before % 6) % 6;
+
+    out->len = 0;
+    for (size_t at = skip; at + 6 <= bits; at += 6) {
+        unsigned two = (unsigned)(unsigned char)tail.ptr[at / 8] << 8;
+
+        if (at / 8 + 1 < tail.len)
+            two |= (unsigned char)tail.ptr[at / 8 + 1];
+        out->bytes[out->len++] = digits[two >> (10 - at % 8) & 63];
+    }
+}
+
+static void note_pieces(struct needle *t, const struct text *text)
+{
+    for (size_t i = 0; i + NEEDLE_PIECE <= text->len; i++) {
+        uint64_t bit = hash_of(text->bytes + i);
+
+        t->map[bit / 8] |= (unsigned char)(1 << bit % 8);
+    }
+}
+
 static struct needle *needle_new(struct slice tail)
 {
     struct needle *t = calloc(1, sizeof *t);
+    struct slice end = tail.len > ENCODED_TAIL_MAX ? slice_from(tail, tail.len - ENCODED_TAIL_MAX) : tail;
 
     if (!t)
         abort();
     t->refs = 1;
-    t->len = tail.len;
-    memcpy(t->text, tail.ptr, tail.len);
-    for (size_t i = 0; i + NEEDLE_PIECE <= tail.len; i++) {
-        uint64_t bit = hash_of(tail.ptr + i);
-
-        t->map[bit / 8] |= (unsigned char)(1 << bit % 8);
-    }
+    t->texts[TEXT_TAIL].len = tail.len;
+    memcpy(t->texts[TEXT_TAIL].bytes, tail.ptr, tail.len);
+    for (size_t before = 0; before < 3; before++)
+        encode(&t->texts[TEXT_BASE64 + before], end, before);
+    for (size_t i = 0; i < N_TEXTS; i++)
+        note_pieces(t, &t->texts[i]);
     return t;
+}
+
+static struct slice tail_in(const struct needle *t)
+{
+    return slice_make(t->texts[TEXT_TAIL].bytes, t->texts[TEXT_TAIL].len);
 }
 
 void needle_release(struct needle *t)
@@ -92,7 +133,7 @@ struct needle *needle_get(struct needle_cache *c, struct slice text)
     if (tail.len < NEEDLE_RUN)
         return NULL;
     slot = &c->slots[hash_of(tail.ptr + tail.len - NEEDLE_PIECE) % SLOTS];
-    if (!*slot || !secret_equals(slice_make((*slot)->text, (*slot)->len), tail)) {
+    if (!*slot || !secret_equals(tail_in(*slot), tail)) {
         needle_release(*slot);
         *slot = needle_new(tail);
     }
@@ -101,26 +142,41 @@ struct needle *needle_get(struct needle_cache *c, struct slice text)
 }
 
 /* The longest run around window position `at`, were the piece there the one at text position `in`. */
-static struct needle_match run_around(const struct needle *t, const struct window *w, size_t at, size_t in)
+static struct needle_match run_around(const struct text *t, const struct window *w, size_t at, size_t in)
 {
     size_t left = 0, right = NEEDLE_PIECE;
 
-    while (left < at && left < in && w->bytes.ptr[at - left - 1] == t->text[in - left - 1])
+    while (left < at && left < in && w->bytes.ptr[at - left - 1] == t->bytes[in - left - 1])
         left++;
-    while (at + right < w->bytes.len && in + right < t->len && w->bytes.ptr[at + right] == t->text[in + right])
+    while (at + right < w->bytes.len && in + right < t->len && w->bytes.ptr[at + right] == t->bytes[in + right])
         right++;
-    return (struct needle_match){left + right >= NEEDLE_RUN, w->base + at - left, w->base + at + right};
+    return (struct needle_match){left + right >= NEEDLE_RUN, "identity", w->base + at - left, w->base + at + right};
 }
 
-static struct needle_match look_closer(const struct needle *t, const struct window *w, size_t at)
+static struct needle_match look_in(const struct text *t, const struct window *w, size_t at)
 {
     for (size_t in = 0; in + NEEDLE_PIECE <= t->len; in++) {
         struct needle_match m;
 
-        if (memcmp(t->text + in, w->bytes.ptr + at, NEEDLE_PIECE) == 0 && (m = run_around(t, w, at, in)).found)
+        if (memcmp(t->bytes + in, w->bytes.ptr + at, NEEDLE_PIECE) == 0 && (m = run_around(t, w, at, in)).found)
             return m;
     }
     return (struct needle_match){0};
+}
+
+static struct needle_match look_closer(const struct needle *t, const struct window *w, size_t at)
+{
+    struct needle_match m = {0};
+
+    for (size_t i = 0; i < N_TEXTS && !m.found; i++) {
+        m = look_in(&t->texts[i], w, at);
+        if (!m.found || i == TEXT_TAIL)
+            continue;
+        m.encoding = "base64";
+        if (i > TEXT_BASE64 && m.from > 0)
+            m.from--; /* it has the first bits */
+    }
+    return m;
 }
 
 /* Look up the stream's positions from, from + stride, ... <= last; each has NEEDLE_PIECE bytes in w. */

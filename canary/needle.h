@@ -2,7 +2,8 @@
  * A needle: one short-lived secret text (the leave token) to be found in other
  * bytes, for which compiling a database would be too dear. Found is any run of NEEDLE_RUN
  * or more consecutive characters of its tail: the part after the last '.', a JWT's signature, without which
- * a token is none (header and claims are alike in other tokens of the issuer and accuse nobody).
+ * a token is none (header and claims are alike in other tokens of the issuer and accuse nobody). The same of its base64,
+ * wherever in a longer text it began, as in a copied Basic credential.
  *
  * A run that long covers a whole piece of NEEDLE_PIECE bytes that begins at a multiple of NEEDLE_STRIDE in the
  * stream, so only those are looked up: 0.1 ns a byte.
@@ -15,8 +16,11 @@
 #define NEEDLE_RUN 24
 #define NEEDLE_PIECE 8
 #define NEEDLE_STRIDE 16
-/* While a stream goes on, a run is found at the latest when it began this many bytes ago. */
-#define NEEDLE_LATE (NEEDLE_RUN + NEEDLE_STRIDE - 1)
+/*
+ * While a stream goes on, a run is found at the latest when it began this many bytes ago; one of base64 begins with a
+ * character that has only some bits of the tail.
+ */
+#define NEEDLE_LATE (NEEDLE_RUN + NEEDLE_STRIDE)
 
 struct needle;
 
@@ -31,6 +35,7 @@ void needle_release(struct needle *t);
 
 struct needle_match {
     bool found;
+    const char *encoding; /* "identity", "base64" */
     uint64_t from, to; /* raw bytes; from is exact, to is at least from + NEEDLE_RUN */
 };
 

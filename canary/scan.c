@@ -86,7 +86,7 @@ static struct hit hit_of_match(struct match m)
 
 static struct hit hit_of_needle(struct needle_match m)
 {
-    return m.found ? (struct hit){true, "leave-token", "identity", m.from, m.to} : (struct hit){0};
+    return m.found ? (struct hit){true, "leave-token", m.encoding, m.from, m.to} : (struct hit){0};
 }
 
 /* The one that begins first. */
