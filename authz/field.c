@@ -39,7 +39,14 @@ static const struct known {
     AMBIENT("x-ssl-client-verify"), AMBIENT("ssl-client-cert"), AMBIENT("ssl-client-verify"),
     AMBIENT("ssl-client-s-dn"), AMBIENT("x-client-cert"), AMBIENT("x-arr-clientcert"), AMBIENT("client-cert"),
     AMBIENT("client-cert-chain"), AMBIENT("x-accel-redirect"), AMBIENT("x-sendfile"), AMBIENT("x-proxy-user"),
-    AMBIENT("proxy"), AMBIENT("surrogate-capability"),
+    AMBIENT("proxy"), AMBIENT("surrogate-capability"), AMBIENT("x-forwarded"), AMBIENT("forwarded-for"),
+    AMBIENT("x-original-forwarded-for"), AMBIENT("x-original-proto"), AMBIENT("cf-connecting-ipv6"),
+    AMBIENT("cf-pseudo-ipv4"), AMBIENT("x-proxyuser-ip"), AMBIENT("proxy-client-ip"), AMBIENT("wl-proxy-client-ip"),
+    AMBIENT("http-client-ip"), AMBIENT("x-azure-clientip"), AMBIENT("x-azure-socketip"),
+    AMBIENT("x-custom-ip-authorization"), AMBIENT("x-http-path-override"), AMBIENT("x-http-destinationurl"),
+    AMBIENT("x-override-url"), AMBIENT("x-backend-host"), AMBIENT("x-real-host"), AMBIENT("x-remote-host"),
+    AMBIENT("x-scheme"), AMBIENT("x-url-scheme"), AMBIENT("front-end-https"), AMBIENT("x-client-verify"),
+    AMBIENT("x-client-dn"), AMBIENT("x-internal-request"),
 
     /* Written with an underscore, that is: what a server behind CGI's spelling takes for the real ones. */
     AMBIENT("host"), AMBIENT("content-length"),
@@ -90,12 +97,15 @@ static bool may_be_known(struct slice name)
 
 static bool is_family(struct slice name)
 {
-    static const struct slice families[] = {SLICE("x-forwarded-"), SLICE("x-auth-request-"), SLICE("x-amzn-oidc-")};
+    static const struct slice families[] = {
+        SLICE("x-forwarded-"),        SLICE("x-auth-request-"),   SLICE("x-amzn-oidc-"),
+        SLICE("x-envoy-"),            SLICE("x-ssl-"),            SLICE("x-appengine-"),
+        SLICE("x-ms-client-principal"), SLICE("x-goog-authenticated-user-"), SLICE("x-pomerium-"),
+        SLICE("x-tailscale-"),        SLICE("tailscale-"),        SLICE("cf-access-authenticated-"),
+    };
 
-    if (fold(name.ptr[0]) != 'x')
-        return false;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (name.len > families[i].len && is(slice_cut(name, 0, families[i].len), families[i]))
+        if (fold(name.ptr[0]) == families[i].ptr[0] && name.len >= families[i].len && is(slice_cut(name, 0, families[i].len), families[i]))
             return true;
     return false;
 }

@@ -88,12 +88,13 @@ static enum exchange_state body_complete(struct exchange *x)
     return next;
 }
 
-/* A piece of content: none goes on that the service does not take. */
+/* A piece of content: none goes on that the service does not take, nor of a chunk that says it will be more. */
 static enum exchange_state take_piece(struct exchange *x, struct slice piece)
 {
+    uint64_t room = service_body_limit(x->decision.service) - x->up.total;
     struct hit hit;
 
-    if (piece.len > service_body_limit(x->decision.service) - x->up.total)
+    if (piece.len > room || message_announced(x->session->message) > room - piece.len)
         return too_large(x);
     if (x->coding == CODING_GZIP)
         buf_append(&x->packed, piece);

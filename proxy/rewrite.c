@@ -174,7 +174,21 @@ void rewrite_interim(const struct head *h, const char *via, struct buf *out)
     buf_append(out, SLICE("\r\n\r\n"));
 }
 
-/* "1.1 gw.example, 1.0 other (comment)": received-by is the second word (RFC 9110 7.6.3). */
+/* Received-by of one entry of Via (RFC 9110 7.6.3), without its port: the second word, whatever white space parts them. */
+static struct slice received_by(struct slice entry)
+{
+    size_t end = 0;
+
+    entry = slice_trim(entry);
+    while (end < entry.len && entry.ptr[end] != ' ' && entry.ptr[end] != '\t')
+        end++;
+    entry = slice_trim(slice_from(entry, end));
+    for (end = 0; end < entry.len && !strchr(" \t:(", entry.ptr[end]);)
+        end++;
+    return slice_cut(entry, 0, end);
+}
+
+/* "1.1 gw.example, 1.0 other (comment)" */
 bool rewrite_is_loop(const struct head *h, const char *gateway)
 {
     for (size_t i = 0; i < h->n_fields; i++) {
@@ -182,12 +196,9 @@ bool rewrite_is_loop(const struct head *h, const char *gateway)
 
         if (!slice_is_nocase(h->fields[i].name, "via"))
             continue;
-        while (slice_next(&rest, ',', &piece)) {
-            struct slice words = slice_trim(piece), protocol, by;
-
-            if (slice_next(&words, ' ', &protocol) && slice_next(&words, ' ', &by) && slice_is_nocase(by, gateway))
+        while (slice_next(&rest, ',', &piece))
+            if (slice_is_nocase(received_by(piece), gateway))
                 return true;
-        }
     }
     return false;
 }

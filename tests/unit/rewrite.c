@@ -197,7 +197,13 @@ static const struct {
     {"ours alone", "1.1 gw.test", true},
     {"ours, another case", "1.1 GW.Test", true},
     {"ours in the middle, with a comment", "1.0 a, 1.1 gw.test (x), 1.1 b", true},
+    {"ours behind a tab", "1.1\tgw.test", true},
+    {"ours behind blanks", "1.1  gw.test", true},
+    {"ours with a port", "1.1 gw.test:3128", true},
+    {"ours and a comment without a blank", "1.1 gw.test(x)", true},
+    {"a word alone", "gw.test", false},
     {"another's", "1.1 gw.test.example", false},
+    {"a longer one", "1.1 xgw.test", false},
     {"our name as a protocol", "gw.test a", false},
     {"our name in a comment", "1.1 a (gw.test)", false},
 };
