@@ -57,6 +57,8 @@ static void print_role(struct buf *out, const json_t *role)
         buf_printf(&label, " %lld", number_of(role, "index"));
     buf_printf(out, "%-12.*s %-9s %8lld %10lld %9lld\n", SLICE_ARG(buf_slice(&label)), text_of(role, "state"),
                number_of(role, "pid"), number_of(role, "uid"), number_of(role, "restarts"));
+    if (json_string_length(json_object_get(role, "trouble")))
+        buf_printf(out, "  %s\n", text_of(role, "trouble"));
     buf_free(&label);
 }
 

@@ -29,6 +29,8 @@ struct log_writer {
     char name[SEGMENT_NAME_SIZE];
     struct log_settings settings;
     uint64_t size;    /* of the segment, as far as it counts */
+    dev_t device;     /* which file it is */
+    ino_t inode;
     bool ragged;      /* what lies after size could not be cut off yet */
     uint64_t seq;     /* on disk */
     uint64_t pending; /* records in out */
@@ -94,7 +96,34 @@ static bool open_segment(struct log_writer *w, struct fault *why)
         close(w->fd);
     w->fd = fd;
     w->size = 0;
+    w->device = st.st_dev;
+    w->inode = st.st_ino;
     memcpy(w->name, name, sizeof name);
+    return true;
+}
+
+/* The segment to go on with; false when there is less than what is known to be written. */
+static bool go_on(struct log_writer *w, const struct resume_point *from, struct fault *why)
+{
+    struct stat st;
+
+    w->seq = from->seq;
+    w->fd = from->fd;
+    w->size = from->size;
+    memcpy(w->name, from->name, sizeof w->name);
+    memcpy(w->head, from->head, sizeof w->head);
+    memcpy(w->pending_head, from->head, sizeof w->head);
+    if (w->seq < w->settings.written)
+        return fault_set(why, FAULT_REFUSED,
+                         "it ends with record %" PRIu64 ", but record %" PRIu64 " was written: put back what was taken "
+                         "away, or start the gateway anew to go on without it",
+                         w->seq, w->settings.written);
+    if (w->fd < 0)
+        return true;
+    if (fstat(w->fd, &st) < 0)
+        return fault_set(why, FAULT_IO, "%s: %s", w->name, strerror(errno));
+    w->device = st.st_dev;
+    w->inode = st.st_ino;
     return true;
 }
 
@@ -110,16 +139,10 @@ struct log_writer *log_open(int directory_fd, const struct log_settings *s, bool
     w->settings = *s;
     w->free_checked_ms = INT64_MIN;
     w->lock_fd = resume_lock(directory_fd, why);
-    if (w->lock_fd < 0 || !resume_find(directory_fd, &from, why)) {
+    if (w->lock_fd < 0 || !resume_find(directory_fd, &from, why) || !go_on(w, &from, why)) {
         log_close(w);
         return NULL;
     }
-    w->seq = from.seq;
-    w->fd = from.fd;
-    w->size = from.size;
-    memcpy(w->name, from.name, sizeof w->name);
-    memcpy(w->head, from.head, sizeof w->head);
-    memcpy(w->pending_head, from.head, sizeof w->head);
     *torn = from.torn;
     return w;
 }
@@ -218,6 +241,24 @@ static bool has_space(struct log_writer *w, struct fault *why)
     return true;
 }
 
+/* Where, and as long as, we left it: what anybody else does to the segment is noticed before the next record counts. */
+static bool is_in_place(const struct log_writer *w, struct fault *why)
+{
+    struct stat st;
+
+    if (w->fd < 0)
+        return true;
+    if (fstatat(w->directory_fd, w->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return fault_set(why, errno == ENOENT ? FAULT_REFUSED : FAULT_IO, "%s: %s", w->name,
+                         errno == ENOENT ? "somebody took it away; put it back" : strerror(errno));
+    if (st.st_ino != w->inode || st.st_dev != w->device)
+        return fault_set(why, FAULT_REFUSED, "%s: another file was put in its place", w->name);
+    if ((uint64_t)st.st_size < w->size || ((uint64_t)st.st_size > w->size && !w->ragged))
+        return fault_set(why, FAULT_REFUSED, "%s: it has %lld bytes, and %" PRIu64 " were written: somebody changed it",
+                         w->name, (long long)st.st_size, w->size);
+    return true;
+}
+
 static bool cut_back(struct log_writer *w, struct fault *why)
 {
     w->ragged = ftruncate(w->fd, (off_t)w->size) < 0;
@@ -244,7 +285,7 @@ bool log_flush(struct log_writer *w, struct fault *why)
 
     if (!w->pending)
         return true;
-    if (!has_space(w, why) || (w->ragged && !cut_back(w, why)))
+    if (!is_in_place(w, why) || !has_space(w, why) || (w->ragged && !cut_back(w, why)))
         return false;
     if ((w->fd < 0 || (w->size && w->size + len > w->settings.segment)) && !open_segment(w, why))
         return false;

@@ -22,6 +22,7 @@ struct log_settings {
     uint64_t segment;  /* bytes after which a new file begins */
     uint64_t min_free; /* bytes that must stay free on the file system */
     bool sync;         /* durability: disk */
+    uint64_t written;  /* seq that is known to be on disk; 0: nothing is known */
 };
 
 /* From the section journal. */
@@ -33,14 +34,15 @@ struct log_writer;
  * Continue the journal in a directory (descriptor kept; nothing but openat on it is used): finds the last segment and
  * goes on from the seq and hash of its last line. A torn last line (crash) is moved to NNN.torn and recorded by the
  * caller as kind lost; *torn says whether that happened. Refused: a last line that is no record, a segment whose name
- * does not fit, a directory that another writer holds (flock).
+ * does not fit, a directory that another writer holds (flock), a journal that ends before s->written.
  */
 struct log_writer *log_open(int directory_fd, const struct log_settings *s, bool *torn, struct fault *why);
 void log_close(struct log_writer *w);
 /*
  * Add one record: members as record_next gives them. role and role_seq are the scribe's own knowledge of the sender.
  * Buffers; log_flush writes everything added since in one write (and fdatasync when sync). False from flush: nothing of the
- * batch counts, the file is truncated back to before it; log_drop what was added, or flush again later.
+ * batch counts, the file is truncated back to before it; log_drop what was added, or flush again later. FAULT_REFUSED:
+ * somebody else cut, replaced or took away the segment. Nothing more can be written by this writer; open the journal again.
  */
 void log_add(struct log_writer *w, const char *role, uint64_t role_seq, enum record_kind kind, struct slice members);
 bool log_flush(struct log_writer *w, struct fault *why);

@@ -192,14 +192,21 @@ static bool lock_state(const char *state, struct fault *why)
     return ok;
 }
 
+static const char *journal_path(const struct assets *a)
+{
+    return conf_text(conf_section(a->config->conf, "journal"), "directory");
+}
+
 static bool open_journal(struct assets *a, struct fault *why)
 {
-    const char *directory = conf_text(conf_section(a->config->conf, "journal"), "directory");
+    const char *directory = journal_path(a);
 
     if (!file_make_directory(directory, 0700, why))
         return false;
     a->journal_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return a->journal_fd >= 0 || fault_set(why, FAULT_IO, "%s: %s", directory, strerror(errno));
+    if (a->journal_fd < 0)
+        return fault_set(why, FAULT_IO, "%s: %s", directory, strerror(errno));
+    return (a->journal_end = counters_create(why)) >= 0;
 }
 
 static bool open_counters(struct assets *a, struct fault *why)
@@ -226,7 +233,7 @@ bool assets_open(struct assets *a, struct gateway_config *config, struct fault *
 {
     const char *state = conf_text(conf_section(config->conf, "gateway"), "state");
 
-    *a = (struct assets){.config = config, .journal_fd = -1, .n_workers = config->workers};
+    *a = (struct assets){.config = config, .journal_fd = -1, .journal_end = -1, .n_workers = config->workers};
     return file_make_directory(state, 0700, why) && lock_state(state, why) && open_journal(a, why) &&
            open_counters(a, why) && open_tokens(a, state, why) && open_listening(a, why);
 }
@@ -253,6 +260,31 @@ bool assets_give_journal(const struct assets *a, uid_t uid, gid_t gid, struct fa
     return true;
 }
 
+bool assets_journal_is_in_place(const struct assets *a, struct fault *why)
+{
+    struct stat here, there;
+
+    if (stat(journal_path(a), &there) < 0)
+        return fault_set(why, FAULT_IO, "the journal's directory %s: %s", journal_path(a), strerror(errno));
+    if (fstat(a->journal_fd, &here) == 0 && here.st_ino == there.st_ino && here.st_dev == there.st_dev)
+        return true;
+    return fault_set(why, FAULT_REFUSED, "the journal's directory %s is another one than before", journal_path(a));
+}
+
+bool assets_find_journal(struct assets *a, uid_t uid, gid_t gid, struct fault *why)
+{
+    int fd;
+
+    if (assets_journal_is_in_place(a, why))
+        return true;
+    fd = open(journal_path(a), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fault_set(why, FAULT_IO, "the journal's directory %s: %s", journal_path(a), strerror(errno));
+    close(a->journal_fd);
+    a->journal_fd = fd;
+    return uid == 0 || assets_give_journal(a, uid, gid, why);
+}
+
 void assets_close(struct assets *a)
 {
     for (size_t i = 0; i < a->n_listening; i++) {
@@ -273,7 +305,9 @@ void assets_close(struct assets *a)
     free(a->counters);
     if (a->journal_fd >= 0)
         close(a->journal_fd);
+    if (a->journal_end >= 0)
+        close(a->journal_end);
     revocations_free(a->revocations);
     pins_free(a->pins);
-    *a = (struct assets){.journal_fd = -1};
+    *a = (struct assets){.journal_fd = -1, .journal_end = -1};
 }

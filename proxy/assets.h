@@ -26,6 +26,7 @@ struct assets {
     struct revocations *revocations;
     struct pins *pins;
     int journal_fd;
+    int journal_end; /* a counters page: its records are the last seq on disk, for a scribe that was started again */
     int *counters; /* by worker */
     int n_workers;
 };
@@ -34,5 +35,9 @@ bool assets_open(struct assets *a, struct gateway_config *config, struct fault *
 void assets_close(struct assets *a);
 /* Give the journal's directory to the scribe's user. */
 bool assets_give_journal(const struct assets *a, uid_t uid, gid_t gid, struct fault *why);
+/* Is the open directory the one that its path leads to? */
+bool assets_journal_is_in_place(const struct assets *a, struct fault *why);
+/* Before a scribe starts: when another directory is there now, open that one (and give it to uid, unless that is 0). */
+bool assets_find_journal(struct assets *a, uid_t uid, gid_t gid, struct fault *why);
 
 #endif

@@ -27,6 +27,7 @@ static const struct conf_key keys[] = {
     {"token-failures", CONF_COUNT, "20", NULL,
      "tokens that do not verify, a minute and source address, before the source's tokens are not looked at", 0},
     {"leaf-cache", CONF_COUNT, "1000", NULL, "host certificates remembered, for each worker", 0},
+    {"hang-time", CONF_TIME, "10s", NULL, "how long a role may fail to answer before it is ended and started again", 0},
 };
 
 const struct conf_section limits_section = {
@@ -60,6 +61,7 @@ static const struct bound {
     {"token-cache", 1, 10000000},
     {"token-failures", 1, 1000000},
     {"leaf-cache", 1, 1000000},
+    {"hang-time", 1000, 600000},
 };
 
 bool limits_check(const struct conf *c, struct fault *why)

@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "proxy/supervisor.h"
 
-static const char *const state_names[] = {"down", "starting", "up"};
-
 static json_t *roles(const struct supervisor *s)
 {
     json_t *list = json_array();
@@ -15,9 +13,10 @@ static json_t *roles(const struct supervisor *s)
     for (size_t i = 0; i < s->n_processes; i++) {
         const struct process *p = &s->processes[i];
 
-        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:i}", "role", role_name(p->role), "index",
-                                              p->index, "pid", (int)p->pid, "uid", (json_int_t)p->uid, "state",
-                                              state_names[p->state], "restarts", (int)p->restarts));
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:i, s:s}", "role", role_name(p->role),
+                                              "index", p->index, "pid", (int)p->pid, "uid", (json_int_t)p->uid, "state",
+                                              process_state_name(p), "restarts", (int)p->restarts, "trouble",
+                                              p->trouble));
     }
     return list;
 }

@@ -1,7 +1,6 @@
 #include "proxy/report.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,16 +68,21 @@ static void add_role(json_t *missing, const json_t *role)
 {
     const char *name = json_string_value(json_object_get(role, "role"));
     const char *state = json_string_value(json_object_get(role, "state"));
-    char text[80];
+    const char *trouble = json_string_value(json_object_get(role, "trouble"));
+    bool up = state && strcmp(state, "up") == 0, troubled = trouble && trouble[0];
+    struct buf text = {0};
 
-    if (state && strcmp(state, "up") == 0)
+    if (up && !troubled)
         return;
+    buf_text(&text, name ? name : "a role");
     if (name && strcmp(name, "worker") == 0)
-        snprintf(text, sizeof text, "worker %d is %s", (int)json_integer_value(json_object_get(role, "index")),
-                 state ? state : "unknown");
-    else
-        snprintf(text, sizeof text, "%s is %s", name ? name : "a role", state ? state : "unknown");
-    json_array_append_new(missing, json_string(text));
+        buf_printf(&text, " %d", (int)json_integer_value(json_object_get(role, "index")));
+    if (!up)
+        buf_printf(&text, " is %s", state ? state : "unknown");
+    if (troubled)
+        buf_printf(&text, ": %s", trouble);
+    json_array_append_new(missing, json_stringn(buf_slice(&text).ptr, buf_len(&text)));
+    buf_free(&text);
 }
 
 bool report_ready(struct buf *out, struct slice answer, const struct metrics *m)

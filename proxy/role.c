@@ -48,13 +48,23 @@ void role_violation(struct role_context *c, enum role peer, const char *what)
     exit(3);
 }
 
-static void fail(struct role_context *c, const struct fault *why)
+static void tell(struct role_context *c, enum role_message type, const char *text)
 {
     struct buf message = {0};
 
-    pack_bytes(&message, slice_of(why->text));
-    channel_send(c->control, MSG_FAILED, buf_slice(&message), -1);
+    pack_bytes(&message, slice_of(text));
+    channel_send(c->control, type, buf_slice(&message), -1);
     buf_free(&message);
+}
+
+void role_trouble(struct role_context *c, const char *text)
+{
+    tell(c, MSG_TROUBLE, text);
+}
+
+static void fail(struct role_context *c, const struct fault *why)
+{
+    tell(c, MSG_FAILED, why->text);
     exit(2);
 }
 
@@ -160,6 +170,9 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
     case MSG_STOP:
         ops_of(c->role)->stop(c);
         break;
+    case MSG_PING:
+        channel_send(c->control, MSG_PONG, slice_make("", 0), -1);
+        break;
     default:
         if (!ops_of(c->role)->on_control)
             role_violation(c, ROLE_SUPERVISOR, "an unknown message");
@@ -186,13 +199,17 @@ static bool find_role(const char *name, enum role *out)
     return false;
 }
 
-/* Signals are the supervisor's business: a terminal's Ctrl-C reaches the whole group, and only it decides. */
+/*
+ * Signals are the supervisor's business: a terminal's Ctrl-C reaches the whole group, and only it decides. A file over
+ * the system's limit (ulimit -f) is an error of write(), no reason to die.
+ */
 static void ignore_signals(void)
 {
     signal(SIGINT, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 static void speak_as(const struct role_context *c)

@@ -25,11 +25,14 @@ enum role_message {
     MSG_DIRECTORY,   /* bytes name ("journal"); fd: directory (scribe) */
     MSG_GO,          /* everything is there: start work */
     MSG_STOP,        /* finish what is open, then exit 0 */
+    MSG_PING,        /* are you there? Answered by MSG_PONG from the loop */
     /* any role -> supervisor */
     MSG_READY,       /* the role works; sent once after GO */
     MSG_FAILED,      /* bytes text: cannot start (one line for people); the role exits */
     MSG_ADMIN,       /* clerk: u32 id, bytes json request; answered by MSG_ADMIN_ANSWER */
     MSG_ADMIN_ANSWER, /* supervisor -> clerk: u32 id, bytes json answer */
+    MSG_PONG,        /* the answer to PING */
+    MSG_TROUBLE,     /* bytes text: why the role cannot do its work for now; empty: it can again. For status and readyz */
 
     /*
      * any -> scribe. The sender numbers its records; the first number on a channel is its choice, from there on each record
@@ -82,6 +85,8 @@ struct role_ops {
 
 extern const struct role_ops worker_ops, porter_ops, keeper_ops, scribe_ops, clerk_ops;
 
+/* Tell the supervisor what keeps the role from its work; "" when that is over. */
+void role_trouble(struct role_context *c, const char *text);
 /* The peer broke the table of requests: say so and end this process's trust in it (the supervisor restarts both). */
 void role_violation(struct role_context *c, enum role peer, const char *what) __attribute__((noreturn));
 

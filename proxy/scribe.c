@@ -17,7 +17,7 @@
 #include "proxy/counters.h"
 #include "proxy/role.h"
 
-enum { HEARTBEAT_MS = 60 * 1000, RETRY_MS = 500, STOP_MS = 500, COUNTERS_MAX = 256 };
+enum { HEARTBEAT_MS = 60 * 1000, RETRY_MS = 500, STOP_MS = 500, STEP_MS = 1000, COUNTERS_MAX = 256 };
 
 struct scribe;
 
@@ -42,6 +42,7 @@ struct scribe {
     bool booted;      /* boot and config are written */
     bool torn;        /* to be told */
     bool said_closed; /* to people */
+    char trouble[FAULT_TEXT_SIZE]; /* what was said */
     bool stopping;
     uint64_t own_seq, own_written; /* role_seq of our own records: added, on disk */
     struct peer *peers;
@@ -50,6 +51,8 @@ struct scribe {
     struct buf members, record, answer;
     struct counters *counters[COUNTERS_MAX];
     size_t n_counters;
+    struct counters *end; /* its records: the last seq on disk, as scribes before this one left it */
+    int64_t clock_ms;     /* wall clock less monotonic clock */
 };
 
 static struct scribe scribe = {.directory_fd = -1};
@@ -146,6 +149,29 @@ static void add_refused(struct scribe *s, const struct peer *p)
     end_own(s, &w);
 }
 
+static int64_t clock_difference(const struct scribe *s)
+{
+    return loop_wall_ns(s->context->loop) / 1000000 - loop_now_ms(s->context->loop);
+}
+
+/* Who sets the clock moves the time stamps: that is told before the first record that bears the new time. */
+static void note_clock(struct scribe *s)
+{
+    int64_t now = clock_difference(s), step = now - s->clock_ms;
+    struct record_writer w;
+    char detail[100];
+
+    s->clock_ms = now;
+    if (step < STEP_MS && step > -STEP_MS)
+        return;
+    snprintf(detail, sizeof detail, "the wall clock was set %s by %.3f s", step < 0 ? "back" : "forward",
+             (double)(step < 0 ? -step : step) / 1000);
+    say_warning("%s", detail);
+    w = begin_own(s, RECORD_FINDING);
+    record_text(&w, FIELD_DETAIL, slice_of(detail));
+    end_own(s, &w);
+}
+
 /* ---- answers ---- */
 
 static void answer(struct peer *p, enum role_message type, const char *text)
@@ -188,26 +214,37 @@ static void peer_free(struct peer *p)
     free(p);
 }
 
+static void tell_trouble(struct scribe *s, const char *text)
+{
+    if (s->said_closed && strcmp(s->trouble, text) == 0)
+        return;
+    snprintf(s->trouble, sizeof s->trouble, "%s", text);
+    role_trouble(s->context, text);
+    if (text[0])
+        say_error("the journal takes no records: %s. Until it does, the gateway refuses every request", text);
+    else if (s->said_closed)
+        say_note("the journal takes records again");
+    s->said_closed = text[0] != '\0';
+}
+
 static void close_journal(struct scribe *s, const struct fault *why)
 {
     log_drop(s->log);
     s->own_seq = s->own_written;
     timer_set(s->retry, RETRY_MS);
-    if (s->said_closed)
-        return;
-    s->said_closed = true;
+    tell_trouble(s, why->text);
+    if (s->open)
+        for (struct peer *p = s->peers; p; p = p->next)
+            refuse(p, why->text);
     s->open = false;
-    say_error("the journal takes no records: %s. Until it does, the gateway refuses every request", why->text);
-    for (struct peer *p = s->peers; p; p = p->next)
-        refuse(p, why->text);
+    if (why->kind == FAULT_REFUSED)
+        exit(3); /* the chain cannot go on from here; a new scribe looks at what is there */
 }
 
 /* What was refused has been told in the journal now. */
 static void open_journal(struct scribe *s)
 {
-    if (s->said_closed)
-        say_note("the journal takes records again");
-    s->said_closed = false;
+    tell_trouble(s, "");
     s->booted = s->open = true;
     for (struct peer *p = s->peers; p; p = p->next) {
         p->refused = 0;
@@ -224,6 +261,8 @@ static bool flush(struct scribe *s)
         return false;
     }
     s->own_written = s->own_seq;
+    if (s->end)
+        s->end->values[COUNTER_RECORDS] = log_seq(s->log);
     return true;
 }
 
@@ -232,6 +271,7 @@ static void try_to_open(void *arg)
 {
     struct scribe *s = arg;
 
+    note_clock(s);
     if (s->torn)
         add_torn(s);
     if (!s->booted) {
@@ -301,8 +341,10 @@ static void on_heartbeat(void *arg)
 {
     struct scribe *s = arg;
 
-    if (s->open)
+    if (s->open) {
+        note_clock(s);
         add_heartbeat(s);
+    }
     timer_set(s->heartbeat, HEARTBEAT_MS);
 }
 
@@ -343,6 +385,8 @@ static void take_records(struct peer *p, struct slice payload)
 
     if (u.bad || !count || first == 0 || first > INT64_MAX || (p->numbered && first != p->seen + 1))
         violation(p, "records out of sequence");
+    if (p->scribe->open)
+        note_clock(p->scribe);
     if (!p->numbered)
         p->answered = first - 1;
     p->numbered = true;
@@ -426,6 +470,8 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
     }
     if (type != MSG_SHARED)
         role_violation(c, ROLE_SUPERVISOR, "a resource the scribe has no use for");
+    if (slice_is(name, "journal-end"))
+        s->end = counters_map(fd, true, &why);
     if (slice_starts(name, SLICE("counters/")) && s->n_counters < COUNTERS_MAX) {
         s->counters[s->n_counters] = counters_map(fd, false, &why);
         s->n_counters += s->counters[s->n_counters] != NULL;
@@ -452,6 +498,8 @@ static bool start(struct role_context *c, struct fault *why)
     struct log_settings settings = log_settings(conf_section(c->conf, "journal"));
 
     s->context = c;
+    s->clock_ms = clock_difference(s);
+    settings.written = s->end ? s->end->values[COUNTER_RECORDS] : 0;
     if (s->directory_fd < 0)
         return fault_set(why, FAULT_MISSING, "the journal's directory was not handed over");
     if (!(s->log = log_open(s->directory_fd, &settings, &s->torn, why))) {

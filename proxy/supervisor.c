@@ -14,7 +14,7 @@
 #include "proxy/notify.h"
 #include "proxy/spawn.h"
 
-enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000 };
+enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000, RETRY_MS = 2000 };
 
 /* Who talks to whom. */
 static const enum role wiring[][2] = {
@@ -33,7 +33,7 @@ static void *must(void *p)
     return p;
 }
 
-bool supervisor_is_ready(const struct supervisor *s)
+static bool all_are_up(const struct supervisor *s)
 {
     for (size_t i = 0; i < s->n_processes; i++)
         if (s->processes[i].state != PROCESS_UP)
@@ -41,7 +41,7 @@ bool supervisor_is_ready(const struct supervisor *s)
     return true;
 }
 
-static const char *process_name(const struct process *p)
+const char *process_name(const struct process *p)
 {
     static char name[40];
 
@@ -119,8 +119,10 @@ static void give_assets(struct supervisor *s, struct process *p)
     }
     for (int i = 0; (p->role == ROLE_CLERK || p->role == ROLE_SCRIBE) && i < s->assets.n_workers; i++)
         give_counters(s, p, i);
-    if (p->role == ROLE_SCRIBE)
+    if (p->role == ROLE_SCRIBE) {
         give_named(p, MSG_DIRECTORY, "journal", -1, s->assets.journal_fd);
+        give_named(p, MSG_SHARED, "journal-end", -1, s->assets.journal_end);
+    }
 }
 
 /* ---- wiring ---- */
@@ -166,7 +168,7 @@ static void announce(struct supervisor *s)
 {
     struct buf line = {0};
 
-    if (s->was_ready || !supervisor_is_ready(s))
+    if (s->was_ready || !all_are_up(s))
         return;
     s->was_ready = true;
     for (size_t i = 0; i < s->assets.n_listening; i++)
@@ -193,6 +195,7 @@ static void on_failed(struct process *p, struct slice payload)
     struct slice text = unpack_bytes(&u);
 
     say_error("%s cannot start: %.*s", process_name(p), SLICE_ARG(text));
+    pulse_trouble(p, text);
     if (!the_supervisor->was_ready)
         give_up(the_supervisor, 2);
 }
@@ -214,6 +217,15 @@ static void on_admin(struct process *p, struct slice payload)
     buf_free(&answer);
 }
 
+static void on_trouble(struct process *p, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    struct slice text = unpack_bytes(&u);
+
+    if (unpack_done(&u))
+        pulse_trouble(p, text);
+}
+
 static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
 {
     struct process *p = arg;
@@ -222,7 +234,13 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         close(fd);
     if (type == MSG_READY && p->state == PROCESS_STARTING) {
         p->state = PROCESS_UP;
+        if (p->troubled != p->pid)
+            p->trouble[0] = '\0';
         announce(the_supervisor);
+    } else if (type == MSG_PONG) {
+        pulse_answered(p);
+    } else if (type == MSG_TROUBLE) {
+        on_trouble(p, payload);
     } else if (type == MSG_FAILED) {
         on_failed(p, payload);
     } else if (type == MSG_ADMIN && p->role == ROLE_CLERK) {
@@ -259,17 +277,28 @@ static void give_ourselves(struct supervisor *s, struct process *scribe)
     recorder_attach(s->recorder, pair[0]);
 }
 
-static void launch(struct supervisor *s, struct process *p)
+static bool spawn(struct supervisor *s, struct process *p, int *control, struct fault *why)
 {
     struct spawn_plan plan = {p->role, p->index, p->uid, p->gid, s->debug};
+    pid_t pid = -1;
+
+    if (p->role != ROLE_SCRIBE || assets_find_journal(&s->assets, p->uid, p->gid, why))
+        pid = spawn_role(&plan, control, why);
+    p->pid = pid > 0 ? pid : 0;
+    p->pinged = false;
+    p->silent = 0;
+    return pid > 0;
+}
+
+static void launch(struct supervisor *s, struct process *p)
+{
     struct fault why = {0};
     int control;
 
-    p->pid = spawn_role(&plan, &control, &why);
-    if (p->pid < 0) {
-        p->pid = 0;
+    if (!spawn(s, p, &control, &why)) {
         say_error("%s cannot be started: %s", process_name(p), why.text);
-        timer_set(p->timer, BACKOFF_MAX_MS);
+        pulse_trouble(p, slice_of(why.text));
+        timer_set(p->timer, RETRY_MS);
         return;
     }
     p->state = PROCESS_STARTING;
@@ -307,14 +336,16 @@ static int64_t backoff(const struct process *p)
     return wait < BACKOFF_MAX_MS ? wait : BACKOFF_MAX_MS;
 }
 
-static void say_death(const struct process *p, int status)
+static void tell_death(struct supervisor *s, const struct process *p, int status)
 {
+    char how[80];
+
     if (WIFSIGNALED(status))
-        say_error("%s (pid %d) was ended by signal %d (%s); starting it again", process_name(p), (int)p->pid,
-                  WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
-        say_error("%s (pid %d) ended with status %d; starting it again", process_name(p), (int)p->pid,
-                  WEXITSTATUS(status));
+        snprintf(how, sizeof how, "ended with status %d", WEXITSTATUS(status));
+    say_error("%s (pid %d) %s; starting it again", process_name(p), (int)p->pid, how);
+    pulse_death(s, p, how);
 }
 
 static void next_of_stop(struct supervisor *s);
@@ -322,7 +353,7 @@ static void next_of_stop(struct supervisor *s);
 static void on_death(struct supervisor *s, struct process *p, int status)
 {
     if (!s->stopping)
-        say_death(p, status);
+        tell_death(s, p, status);
     channel_free(p->control);
     p->control = NULL;
     p->pid = 0;
@@ -472,6 +503,7 @@ static void clear(struct supervisor *s)
     }
     free(s->processes);
     timer_free(s->stop_timer);
+    timer_free(s->pulse);
     assets_close(&s->assets);
     recorder_free(s->recorder);
     loop_free(s->loop);
@@ -506,6 +538,7 @@ int supervisor_run(struct gateway_config *config, bool debug)
     loop_on_signal(s.loop, SIGINT, on_terminate, &s);
     say_notes(&s);
     start_all(&s);
+    pulse_start(&s);
     loop_run(s.loop);
     clear(&s);
     return s.exit_status;

@@ -24,6 +24,10 @@ struct process {
     int64_t started_ms;
     struct timer *timer; /* back-off before the next start */
     bool told_stop;
+    bool pinged;       /* and has not answered yet */
+    unsigned silent;   /* looks without an answer */
+    char trouble[FAULT_TEXT_SIZE]; /* what keeps it from its work, in its own words; "" for nothing */
+    pid_t troubled;    /* who said so */
 };
 
 struct supervisor {
@@ -36,7 +40,7 @@ struct supervisor {
     int64_t started_ms;
     bool debug, was_ready, stopping;
     int exit_status;
-    struct timer *stop_timer;
+    struct timer *stop_timer, *pulse;
     struct recorder *recorder; /* what people order is recorded too */
     struct buf notes; /* what is off, one line each */
 };
@@ -44,8 +48,20 @@ struct supervisor {
 /* Run the gateway until SIGTERM or SIGINT. Takes config. Returns the exit status (0 after an orderly stop). */
 int supervisor_run(struct gateway_config *config, bool debug);
 
-/* Every role up? */
+/* Every role up, answering, and able to work? */
 bool supervisor_is_ready(const struct supervisor *s);
+const char *process_name(const struct process *p); /* until the next call */
+/* "down", "starting", "up", "silent" */
+const char *process_state_name(const struct process *p);
+
+/*
+ * proxy/pulse.c: whether the roles live. A role that has not answered for limits.hang-time is ended, and so started
+ * again; so is the scribe when the journal's directory is no longer where its path leads. A death is recorded.
+ */
+void pulse_start(struct supervisor *s);
+void pulse_answered(struct process *p);
+void pulse_trouble(struct process *p, struct slice text);
+void pulse_death(struct supervisor *s, const struct process *p, const char *how);
 
 /* proxy/orders.c: one JSON request from the admin socket, one JSON answer (docs/admin.md). */
 void supervisor_answer(struct supervisor *s, struct slice request, struct buf *out);

@@ -1,4 +1,4 @@
-"""The processes of the gateway: what each may, what happens when one dies, how they start and stop."""
+"""The processes of the gateway: what each may, how they start and stop. What happens when one dies: test_faults.py."""
 import json
 import os
 import signal
@@ -6,13 +6,12 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 
 import pytest
 
 from conftest import BOTH, services
-from gateway import EXEAT, PATIENCE, Closed, Gateway, clean_environment, exeat, wait_until
+from gateway import EXEAT, PATIENCE, Gateway, clean_environment, exeat, wait_until
+from load import ask, fetch, metric, ready, request
 from origin import ok
 
 ROLES = ["worker", "porter", "keeper", "scribe", "clerk"]
@@ -42,20 +41,6 @@ def own(tmp_path, listed):
     if g.process and g.process.poll() is None:
         g.process.kill()
         g.process.wait(PATIENCE)
-
-
-def request(path, token):
-    return (f"GET http://registry.test{path} HTTP/1.1\r\nHost: registry.test\r\nConnection: close\r\n"
-            f"Proxy-Authorization: Bearer {token}\r\n\r\n")
-
-
-def ask(gateway, path, token):
-    wire = gateway.connect()
-    try:
-        wire.send(request(path, token))
-        return wire.response()
-    finally:
-        wire.close()
 
 
 # ---- what they may
@@ -114,102 +99,6 @@ def test_only_the_scribe_holds_files_of_the_state(gateway, role):
         assert held and all(f.startswith(str(gateway.directory / "journal")) for f in held)
     else:
         assert held == []
-
-
-# ---- when one dies
-
-
-class Traffic:
-    """Requests one after another, each with a path of its own, until told to stop."""
-
-    def __init__(self, gateway, name, token):
-        self.gateway, self.name, self.token = gateway, name, token
-        self.answers, self.running = [], True
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
-
-    def run(self):
-        while self.running:
-            path = f"/pkg/{self.name}-{len(self.answers)}"
-            self.answers.append((path, self.once(path, tunnel=len(self.answers) % 2 == 0)))
-
-    def once(self, path, tunnel):
-        try:
-            if not tunnel:
-                answer = ask(self.gateway, path, self.token)
-                return answer.status, answer.reason
-            wire = self.gateway.tunnel("registry.test", self.token)
-            wire.send(f"GET {path} HTTP/1.1\r\nHost: registry.test\r\n\r\n")
-            answer = wire.response()
-            wire.close()
-            return answer.status, answer.reason
-        except AssertionError as e:  # a refused CONNECT
-            line = str(e).split()
-            return int(line[2]), line[4]
-        except (Closed, OSError):
-            return None, "closed"
-
-    def good(self):
-        return sum(1 for _, (status, _) in self.answers if status == 200)
-
-    def wait_for_good(self, n):
-        want = self.good() + n
-        wait_until(lambda: self.good() >= want, f"{n} more requests to pass")
-
-    def stop(self):
-        self.running = False
-        self.thread.join(PATIENCE)
-
-
-def watch_egress(gateway, origins):
-    """What reaches an origin although no record allows it yet."""
-    unrecorded = []
-
-    def script(r):
-        marks = [b'"path":"' + r.target.encode() + b'"', b'"action":"allow"']
-        lines = [line for s in (gateway.directory / "journal").glob("*.ndjson") for line in s.read_bytes().splitlines()]
-        if not any(all(m in line for m in marks) for line in lines):
-            unrecorded.append(r.target)
-        return ok(r)
-
-    for o in origins:
-        o.script = script
-    return unrecorded
-
-
-MAY_SAY = {
-    "worker": {(None, "closed")},
-    "porter": {(503, "porter_unavailable")},
-    "keeper": {(502, "certificate_unavailable")},
-    "scribe": {(503, "record_unavailable"), (None, "closed")},
-    "clerk": set(),
-}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_a_role_is_killed_under_way(gateway, origins, role):
-    unrecorded = watch_egress(gateway, origins)
-    traffic = Traffic(gateway, role, gateway.token(BOTH, sandbox=f"sb-{role}"))
-    try:
-        traffic.wait_for_good(10)
-        for _ in range(2):
-            old = gateway.pids(role)
-            for pid in old:
-                os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: len(gateway.pids(role)) == len(old) and not set(old) & set(gateway.pids(role)),
-                       f"a new {role}")
-            traffic.wait_for_good(10)
-    finally:
-        traffic.stop()
-        for o in origins:
-            o.script = ok
-    bad = {answer for _, answer in traffic.answers} - {(200, None)}
-    assert bad <= MAY_SAY[role]
-    assert unrecorded == []
-    seen = {r.target for o in origins for r in o.requests}
-    assert {path for path, answer in traffic.answers if answer == (200, None)} <= seen
-    assert ready(gateway) == (200, {"ready": True})
-    assert gateway.verify()
 
 
 # ---- how it ends
@@ -348,29 +237,6 @@ def test_a_second_gateway_with_the_same_state(own):
 # ---- what it says of itself
 
 
-def fetch(gateway, path, method="GET"):
-    question = urllib.request.Request(f"http://127.0.0.1:{gateway.publish}{path}", method=method)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(question, timeout=PATIENCE) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as e:
-        return e.code, e.read().decode()
-
-
-def ready(gateway):
-    def asked():
-        status, body = fetch(gateway, "/readyz")
-        return (status, json.loads(body)) if status == 200 else None
-
-    return wait_until(asked, "/readyz to be 200")
-
-
-def metric(gateway, name):
-    lines = [line for line in fetch(gateway, "/metrics")[1].splitlines() if line.startswith(name)]
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
-
-
 def test_publish_answers(gateway):
     assert fetch(gateway, "/healthz")[0] == 200
     assert ready(gateway) == (200, {"ready": True})
@@ -404,52 +270,3 @@ def test_status_tells_the_roles(gateway):
 def test_status_of_a_gateway_that_does_not_run(own):
     result = exeat("status", config=own.config, check=False)
     assert result.returncode == 3 and len(result.stderr.splitlines()) == 1
-
-
-# ---- no record, no egress
-
-
-@pytest.fixture
-def small_journal(tmp_path, listed):
-    """The journal in a file system of 32 MiB, of which 8 must stay free."""
-    if not ROOT:
-        pytest.skip("root mounts the small file system")
-    g = Gateway(tmp_path / "state", listed, journal="directory: journal, min-free: 8m")
-    mounted = g.directory / "journal"
-    mounted.mkdir(exist_ok=True)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m,mode=700", "none", mounted]).returncode:
-        pytest.skip("no mount here")
-    yield g
-    g.stop()
-    subprocess.run(["umount", "-l", mounted], check=True)
-
-
-def test_a_full_disk_closes_the_gateway_and_space_opens_it(small_journal, origins):
-    g = small_journal.start()
-    token = g.token(BOTH)
-    assert ask(g, "/pkg/before", token).status == 200
-    filler = g.directory / "journal" / "filler"
-    filler.write_bytes(bytes(28 << 20))
-    for o in origins:
-        o.clear()
-
-    def closed():
-        answer = ask(g, "/pkg/during", token)
-        return answer.status == 503 and answer.reason == "record_unavailable"
-
-    wait_until(closed, "503 record_unavailable")
-    seen = len(origins[1].requests)
-    tunnel = g.connect()
-    tunnel.send("CONNECT registry.test:443 HTTP/1.1\r\nHost: registry.test:443\r\n"
-                f"Proxy-Authorization: Bearer {token}\r\n\r\n")
-    assert tunnel.response("CONNECT").reason == "record_unavailable"
-    assert closed() and len(origins[1].requests) == seen and origins[0].requests == []
-    status, body = wait_until(lambda: (lambda a: a if a[0] == 503 else None)(fetch(g, "/readyz")), "/readyz to be 503")
-    assert "the journal is closed" in json.loads(body)["missing"]
-    assert exeat("status", config=g.config, check=False).stdout.startswith("NOT READY")
-    filler.unlink()
-    wait_until(lambda: ask(g, "/pkg/after", token).status == 200, "the gateway to open again")
-    assert ready(g) == (200, {"ready": True})
-    allowed = [r["http"]["path"] for r in g.records(kind="decision", action="allow")]
-    assert [r.target for r in origins[1].requests] == [p for p in allowed if p != "/pkg/before"]
-    assert g.stop() == 0 and g.verify()

@@ -346,6 +346,119 @@ static void too_little_free_space_is_said_before_anything_is_written(void **stat
     scratch_remove(&s);
 }
 
+/* ---- what somebody else does to the segment ---- */
+
+#define FIRST "000000000001.ndjson"
+
+static void cut_it(struct scratch *s)
+{
+    int fd = openat(s->fd, FIRST, O_WRONLY | O_CLOEXEC);
+
+    assert_int_equal(ftruncate(fd, 100), 0);
+    close(fd);
+}
+
+static void empty_it(struct scratch *s)
+{
+    scratch_replace(s, FIRST, SLICE(""));
+}
+
+static void write_into_it(struct scratch *s)
+{
+    scratch_append(s, FIRST, SLICE("{}\n"));
+}
+
+static void take_it_away(struct scratch *s)
+{
+    assert_int_equal(unlinkat(s->fd, FIRST, 0), 0);
+}
+
+static void put_a_copy_there(struct scratch *s)
+{
+    struct buf whole = {0};
+
+    scratch_read(s, FIRST, &whole);
+    assert_int_equal(renameat(s->fd, FIRST, s->fd, "moved"), 0);
+    scratch_append(s, FIRST, buf_slice(&whole));
+    buf_free(&whole);
+}
+
+static const struct {
+    const char *name;
+    void (*meddle)(struct scratch *s);
+    const char *says;
+    bool whole; /* another scribe may go on with what is there */
+} meddlings[] = {
+    {"cut", cut_it, "it has 100 bytes", false},
+    {"emptied", empty_it, "it has 0 bytes", false},
+    {"written into", write_into_it, "somebody changed it", false},
+    {"taken away", take_it_away, "somebody took it away", false},
+    {"replaced by a copy", put_a_copy_there, "another file was put in its place", true},
+};
+
+static void nothing_is_written_after_somebody_else_changed_the_segment(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof meddlings / sizeof *meddlings; i++) {
+        struct log_settings known = {.segment = 1 << 20, .written = 2};
+        struct fault why = {0};
+        struct scratch s;
+        bool torn;
+
+        scratch_make(&s);
+        struct log_writer *w = must_open(&s, &usual, false);
+        add(w, "one");
+        add(w, "two");
+        must_flush(w);
+        meddlings[i].meddle(&s);
+        add(w, "three");
+        if (log_flush(w, &why))
+            fail_msg("written: %s", meddlings[i].name);
+        if (why.kind != FAULT_REFUSED || !strstr(why.text, meddlings[i].says))
+            fail_msg("%s: %s", meddlings[i].name, why.text);
+        log_close(w);
+        w = log_open(s.fd, &known, &torn, &why);
+        if ((w != NULL) != meddlings[i].whole)
+            fail_msg("opened %d: %s", w != NULL, meddlings[i].name);
+        log_close(w);
+        scratch_remove(&s);
+    }
+}
+
+static void it_does_not_go_on_behind_what_is_known_to_be_written(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t written;
+        bool goes_on;
+    } rows[] = {
+        {"nothing is known", 0, true},
+        {"less than there is: the last batch came through", 1, true},
+        {"as much as there is", 2, true},
+        {"more than there is", 3, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct log_settings known = {.segment = 1 << 20, .written = rows[i].written};
+        struct fault why = {0};
+        struct scratch s;
+        bool torn;
+
+        scratch_make(&s);
+        struct log_writer *w = must_open(&s, &usual, false);
+        add(w, "one");
+        add(w, "two");
+        must_flush(w);
+        log_close(w);
+        w = log_open(s.fd, &known, &torn, &why);
+        if ((w != NULL) != rows[i].goes_on || (!w && !strstr(why.text, "record 3 was written")))
+            fail_msg("%s: %s", rows[i].name, why.text);
+        log_close(w);
+        scratch_remove(&s);
+    }
+}
+
 static void durability_disk_writes_the_same(void **state)
 {
     struct log_settings sync = {.segment = 600, .sync = true};
@@ -378,6 +491,8 @@ int main(void)
         cmocka_unit_test(dropped_records_leave_no_gap),
         cmocka_unit_test(a_full_disk_undoes_the_whole_batch_and_it_goes_on_later),
         cmocka_unit_test(too_little_free_space_is_said_before_anything_is_written),
+        cmocka_unit_test(nothing_is_written_after_somebody_else_changed_the_segment),
+        cmocka_unit_test(it_does_not_go_on_behind_what_is_known_to_be_written),
         cmocka_unit_test(durability_disk_writes_the_same),
     };
 
