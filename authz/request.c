@@ -143,7 +143,9 @@ static bool read_absolute_form(struct request *r, struct slice target, struct fa
     struct slice rest, authority, origin;
 
     if (!strip_scheme(target, &r->scheme, &rest))
-        return malformed(why, "a request to a proxy names the whole URL: http://host/path, or CONNECT host:port");
+        return slice_starts(target, SLICE("/")) || slice_is(target, "*")
+                   ? fault_reason(why, REASON_NOT_A_PROXY_REQUEST, "the target names no host")
+                   : malformed(why, "the target is no URL of http, and no CONNECT");
     return split_url(rest, r->method, &authority, &origin, why) &&
            read_authority(r, authority, default_port(r->scheme), why) && read_origin_form(r, origin, why);
 }

@@ -37,7 +37,7 @@ struct request_context {
  * http:// targets and CONNECT authority-form are requests to a proxy; https:// absolute-form is refused,
  * as are origin-form and asterisk-form. Inside, origin-form ("*" for OPTIONS refused), or absolute-form that names the
  * tunnel's own destination. Host, target and tunnel must agree: else authority_mismatch.
- * why->reason: request_malformed, host_invalid, path_invalid, authority_mismatch. No heap beyond r->path.
+ * why->reason: request_malformed, not_a_proxy_request, host_invalid, path_invalid, authority_mismatch. No heap beyond r->path.
  * r is zeroed before its first use; reading again uses its memory again. Clear with request_clear().
  */
 bool request_read(struct request *r, const struct head *head, const struct request_context *context,

@@ -21,6 +21,14 @@ const char *reason_code(enum reason r)
     return reason_get(r)->code;
 }
 
+struct slice reason_sentence(enum reason r)
+{
+    struct slice text = slice_of(reason_get(r)->text);
+    ptrdiff_t end = slice_search(text, SLICE(". "));
+
+    return end < 0 ? text : slice_cut(text, 0, (size_t)end + 1);
+}
+
 bool reason_find(struct slice code, enum reason *out)
 {
     for (int i = 0; i < N_REASONS; i++)

@@ -31,6 +31,8 @@ struct reason_entry {
 const struct reason_entry *reason_get(enum reason r);
 /* "host_not_listed" */
 const char *reason_code(enum reason r);
+/* The first sentence of its text: what happened, without what the operator may do. */
+struct slice reason_sentence(enum reason r);
 /* The reason with this code; false when there is none. */
 bool reason_find(struct slice code, enum reason *out);
 /* "low", "critical" */

@@ -24,13 +24,15 @@ static void put_date(struct buf *out, int64_t wall_s)
 }
 
 /* An sf-string (RFC 8941 3.3.3): printable ASCII, quotes and backslashes escaped. */
-static void put_quoted(struct buf *out, const char *text)
+static void put_quoted(struct buf *out, struct slice text)
 {
     buf_char(out, '"');
-    for (const char *p = text; *p; p++) {
-        if (*p == '"' || *p == '\\')
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+
+        if (c == '"' || c == '\\')
             buf_char(out, '\\');
-        buf_char(out, *p >= 0x20 && *p < 0x7f ? *p : '?');
+        buf_char(out, c >= 0x20 && c < 0x7f ? c : '?');
     }
     buf_char(out, '"');
 }
@@ -43,20 +45,19 @@ static void put_proxy_status(struct buf *out, const struct answer *a)
     if (entry->proxy_status_error[0])
         buf_printf(out, "; error=%s", entry->proxy_status_error);
     buf_text(out, "; details=");
-    put_quoted(out, entry->code);
+    put_quoted(out, slice_of(entry->code));
     buf_text(out, "\r\n");
 }
 
 /* Basic comes first: git and Java answer the first challenge they know. */
 static void put_challenges(struct buf *out, const struct answer *a)
 {
-    const char *error = a->reason == REASON_TOKEN_MISSING ? NULL : reason_get(a->reason)->text;
 
     buf_printf(out, "Proxy-Authenticate: Basic realm=\"%s\", charset=\"UTF-8\"\r\n", a->gateway);
     buf_printf(out, "Proxy-Authenticate: Bearer realm=\"%s\"", a->gateway);
-    if (error) {
+    if (a->reason != REASON_TOKEN_MISSING) {
         buf_text(out, ", error=\"invalid_token\", error_description=");
-        put_quoted(out, error);
+        put_quoted(out, reason_sentence(a->reason));
     }
     buf_text(out, "\r\n");
 }
@@ -64,12 +65,13 @@ static void put_challenges(struct buf *out, const struct answer *a)
 static void put_problem(struct buf *out, const struct answer *a)
 {
     const struct reason_entry *entry = reason_get(a->reason);
+    struct slice sentence = reason_sentence(a->reason);
 
     buf_printf(out, "{\"type\":\"about:blank\",\"title\":\"exeat %s\",\"status\":%d,\"reason\":\"%s\",\"detail\":",
                entry->code, answer_status(a), entry->code);
-    text_json(out, slice_of(a->detail && a->detail[0] ? a->detail : entry->text));
+    text_json(out, a->detail && a->detail[0] ? slice_of(a->detail) : sentence);
     buf_text(out, ",\"explanation\":");
-    text_json(out, slice_of(entry->text));
+    text_json(out, sentence);
     buf_text(out, ",\"exchange\":\"");
     id_text(out, a->id);
     buf_text(out, "\",\"operator\":\"exeat why ");

@@ -268,6 +268,7 @@ REQUESTS = {
     "trace_refused": dict(method="TRACE"),
     "loop_detected": dict(fields="Via: 1.1 gw.test\r\n"),
     "request_malformed": dict(fields="Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
+    "not_a_proxy_request": dict(target="/", host="gw.test"),
     "head_too_large": dict(fields="X-Long: " + "x" * 9000 + "\r\n"),
     "target_too_long": dict(target="http://web.test/pkg/" + "a" * 1100),
     "body_too_large": dict(target="http://web.test/up/x", method="POST", body=bytes(200_000)),

@@ -46,6 +46,7 @@ static void every_reason(void **state)
         body = json_loadb(message_body(m).ptr, message_body(m).len, 0, NULL);
         assert_string_equal(json_string_value(json_object_get(body, "reason")), reason_code((enum reason)r));
         assert_int_equal(json_integer_value(json_object_get(body, "status")), h->status);
+        assert_null(strstr(json_string_value(json_object_get(body, "explanation")), ". "));
         json_decref(body);
         message_free(m);
         buf_free(&out);
