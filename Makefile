@@ -46,7 +46,7 @@ E2E_SECONDS ?= 1200
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: all help deps test-deps man docs bench force unit e2e clang lint check sanitize fuzz demo run bare install clean
+.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything (V=1: show the commands)
@@ -182,5 +182,17 @@ $(B)/bench/load $(B)/bench/origin $(B)/bench/relay:
 bench: $(B)/exeat $(patsubst %,$(B)/bench/%,load origin relay) ## measure against a plain relay and nginx (QUICK=1: two minutes)
 	@tests/install bench
 	@bench/run --build $(B) $(if $(QUICK),--quick) $(BENCH)
+
+$(B)/bench/wrap.so: bench/wrap.c
+	@mkdir -p $(@D)
+	$(call quiet,LD)$(CC) -std=c11 -D_GNU_SOURCE $(OPTIMISE) $(CHECKS) -fPIC -shared $< -o $@
+
+# The switch that lets a sanitizer read its own process lets valgrind, too.
+PROFILE_WITH = B=build/profile CFLAGS='-DEXEAT_SANITIZE'
+
+profile: ## instructions a request by file, worker and scribe (PROFILE='--role worker --functions')
+	@tests/install profile
+	@$(MAKE) $(JOBS) $(PROFILE_WITH) build/profile/exeat $(patsubst %,build/profile/bench/%,load origin relay wrap.so)
+	@bench/profile --build build/profile $(PROFILE)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
