@@ -36,17 +36,19 @@ UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FUZZ := $(wildcard tests/fuzz/*.c)
 FUZZ_SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
-FUZZ_SECONDS ?= 60
+FUZZ_WITH = B=build/fuzzing CC=clang LTO= OPTIMISE='-O1 -g' LDFLAGS='$(FUZZ_SANITIZE)' \
+            CFLAGS='$(FUZZ_SANITIZE) -U_FORTIFY_SOURCE -Wno-format-nonliteral -Wno-unused-command-line-argument'
+SECONDS ?= 60
 SANITIZE_WITH = SANITIZED=1 B=build/asan CC=gcc LTO= OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
              CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE'
-CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT) $(FUZZ))
+CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT) $(FUZZ) $(wildcard tests/fuzz/lib/*.c))
 E2E := $(wildcard tests/e2e)
 # After so long the end-to-end tests hang; they are interrupted and say where.
 E2E_SECONDS ?= 1200
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz demo run bare install clean
+.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything (V=1: show the commands)
@@ -131,6 +133,7 @@ check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
 	@$(MAKE) $(JOBS) all
 	@$(MAKE) $(JOBS) lint
 	@$(MAKE) $(JOBS) unit
+	@$(MAKE) fuzz SECONDS=2 FUZZ_RUN='--jobs 2'
 	@$(MAKE) e2e
 
 sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -138,19 +141,20 @@ sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehavio
 	@$(MAKE) $(JOBS) $(SANITIZE_WITH) unit
 	@$(MAKE) $(SANITIZE_WITH) E2E_SECONDS=2400 e2e
 
-$(B)/fuzz/%: tests/fuzz/%.c $(B)/libexeat.a
-	@mkdir -p $(@D)
-	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) -o $@
+# Fuzz targets are tests/fuzz/*.c, each with what it needs of tests/fuzz/lib. fuzz-build is called with FUZZ_WITH.
+$(B)/libfuzzing.a: $(patsubst %.c,$(B)/%.o,$(wildcard tests/fuzz/lib/*.c))
+	@rm -f $@
+	$(call quiet,AR)ar qcs $@ $^
 
-fuzz: test-deps ## feed what reads hostile bytes with more of them (FUZZ_SECONDS=60 each)
-	@$(MAKE) B=build/fuzzing CC=clang OPTIMISE='-O1 -g' LDFLAGS='$(FUZZ_SANITIZE)' \
-	    CFLAGS='$(FUZZ_SANITIZE) -U_FORTIFY_SOURCE -Wno-format-nonliteral -Wno-unused-command-line-argument' \
-	    $(patsubst tests/fuzz/%.c,build/fuzzing/fuzz/%,$(FUZZ))
-	@$(PYTHON) -B tests/fuzz/seeds build/fuzzing/corpus
-	@for f in $(patsubst tests/fuzz/%.c,%,$(FUZZ)); do \
-	    mkdir -p build/fuzzing/corpus/$$f && echo "fuzz: $$f" && \
-	    build/fuzzing/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzzing/ \
-	        build/fuzzing/corpus/$$f 2>build/fuzzing/$$f.log || { tail -40 build/fuzzing/$$f.log; exit 1; }; done; echo "fuzz: nothing found"
+$(B)/fuzz/%: tests/fuzz/%.c $(B)/libfuzzing.a $(B)/libexeat.a
+	@mkdir -p $(@D)
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -fsanitize=fuzzer -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libfuzzing.a $(B)/libexeat.a $(LIBS) -o $@
+
+fuzz-build: $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
+
+fuzz: test-deps ## feed what reads hostile bytes with more of them (SECONDS=60 each; FUZZ=tests/fuzz/head.c: one)
+	@$(MAKE) $(JOBS) $(FUZZ_WITH) fuzz-build
+	@tests/fuzz/run --build build/fuzzing --seconds $(SECONDS) $(FUZZ_RUN) $(patsubst tests/fuzz/%.c,%,$(FUZZ))
 
 demo: $(B)/exeat ## real clients through the gateway to a registry on this machine, allowed and refused
 	@tests/install demo

@@ -69,8 +69,8 @@ static inline struct slice slice_cut(struct slice s, size_t from, size_t to)
 {
     if (to > s.len)
         to = s.len;
-    if (from > to)
-        from = to;
+    if (from >= to) /* also of a zeroed slice, whose pointer takes no sums */
+        return slice_make("", 0);
     return slice_make(s.ptr + from, to - from);
 }
 

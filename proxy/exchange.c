@@ -53,6 +53,16 @@ static void cancel_operation(struct exchange *x)
     x->ask = NULL;
 }
 
+/* Milliseconds until the token, and what it may be overrun by, are over; INT64_MAX without a token. */
+static int64_t time_left(const struct exchange *x)
+{
+    const struct worker *w = x->worker;
+
+    if (!x->identity)
+        return INT64_MAX;
+    return (identity_expires_s(x->identity) - loop_wall_s(w->loop)) * 1000 + w->limits.overrun_ms;
+}
+
 void exchange_progress(struct exchange *x)
 {
     const struct worker *w = x->worker;
@@ -66,13 +76,7 @@ void exchange_progress(struct exchange *x)
     wait = *(const int64_t *)((const char *)&w->limits + offset);
     if (x->state == EXCHANGE_FORWARD && !x->body_done)
         wait = w->limits.body_ms;
-    if (x->identity) {
-        int64_t left = (identity_expires_s(x->identity) - loop_wall_s(w->loop)) * 1000 + w->limits.overrun_ms;
-
-        if (left < wait)
-            wait = left;
-    }
-    timer_set(x->session->timer, wait);
+    timer_set(x->session->timer, time_left(x) < wait ? time_left(x) : wait);
 }
 
 /* The only writer of the state. */
@@ -98,8 +102,16 @@ static bool client_is_gone(struct exchange *x, struct event ev)
     return !x->body_done && stream_input(x->session->client).len == 0;
 }
 
+static bool is_traffic(struct event ev)
+{
+    return ev.type == EV_CLIENT_DATA || ev.type == EV_CLIENT_ROOM || ev.type == EV_UPSTREAM_DATA ||
+           ev.type == EV_UPSTREAM_ROOM;
+}
+
 static enum exchange_state think(struct exchange *x, struct event ev)
 {
+    if (is_traffic(ev) && time_left(x) <= 0)
+        ev.type = EV_DEADLINE; /* a stream that never pauses would put its end off for ever */
     if (client_is_gone(x, ev)) {
         x->reason = REASON_CLIENT_CLOSED;
         return exchange_end(x, EXCHANGE_CUT, "cut");
@@ -229,9 +241,14 @@ enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, con
     return exchange_refuse(x, token ? REASON_TOKEN_LEAK : REASON_CANARY_LEAK, place);
 }
 
+bool exchange_is_granted(const struct exchange *x)
+{
+    return x->decision.allowed && (x->recorded || x->waiting);
+}
+
 enum exchange_state exchange_end(struct exchange *x, enum exchange_end how, const char *outcome)
 {
-    if (x->recorded && x->decision.allowed)
+    if (exchange_is_granted(x))
         evidence_result(x, outcome);
     x->end = how;
     return EXCHANGE_DONE;

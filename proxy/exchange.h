@@ -119,6 +119,8 @@ void exchange_start(struct session *s);
 void exchange_start_refused(struct session *s, const struct fault *why);
 void exchange_feed(struct exchange *x, struct event ev);
 void exchange_free(struct exchange *x);
+/* Is a record that allows it written, or on its way? Then its end is recorded too. */
+bool exchange_is_granted(const struct exchange *x);
 const char *exchange_state_name(enum exchange_state s);
 
 /* proxy/evidence.c: the records of an exchange. */

@@ -452,9 +452,15 @@ static enum exchange_state more_response(struct exchange *x)
     return pump_response(x);
 }
 
+/* Does it bring the exchange forward? What a client says after its request's end does not. */
+static bool is_progress(const struct exchange *x, struct event ev)
+{
+    return ev.type != EV_DEADLINE && ev.type != EV_ENTER && (ev.type != EV_CLIENT_DATA || !x->body_done);
+}
+
 enum exchange_state relay_on_forward(struct exchange *x, struct event ev)
 {
-    if (ev.type != EV_DEADLINE && ev.type != EV_ENTER)
+    if (is_progress(x, ev))
         exchange_progress(x);
     switch (ev.type) {
     case EV_ENTER:

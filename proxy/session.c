@@ -420,7 +420,7 @@ void session_cut(struct session *s, enum reason why)
     evidence_connection(s, why, "");
     if (s->exchange)
         s->exchange->reason = why;
-    if (s->exchange && s->exchange->recorded)
+    if (s->exchange && exchange_is_granted(s->exchange))
         evidence_result(s->exchange, "cut");
     if (why == REASON_GATEWAY_STOPPING && session_is_idle(s))
         leave(s);

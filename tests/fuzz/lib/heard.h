@@ -1,0 +1,16 @@
+/* Does what a client heard fit what it said? */
+#ifndef TESTS_HEARD_H
+#define TESTS_HEARD_H
+
+#include "net/head.h"
+
+/* As the world's configuration has them. */
+extern const struct message_limits heard_limits;
+
+/*
+ * heard is answers, each well-formed, at most one (and interim ones) for each request of said. whole: it ended properly, so
+ * the last one is complete. asserts.
+ */
+void heard_check(struct slice said, struct slice heard, bool whole);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * The kernel as a fuzzer wants it, in place of some of libc's calls: a clock that moves when it is told, connections that
+ * come when they are told, and sockets that break as TCP's do and read and write no more at once than they are told. Sockets
+ * are pairs of unix sockets: the near end is the gateway's, the far end the test's.
+ */
+#ifndef TESTS_KERNEL_H
+#define TESTS_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Between begin and end the clock stands still but for kernel_advance; it goes on where it stood. Outside it is the real
+ * one. What takes 20 seconds of processor time in between is aborted, for libFuzzer cannot tell.
+ */
+void kernel_begin(void);
+void kernel_end(void);
+void kernel_advance(int64_t ms);
+
+/* What accept4() is called on: readable while connections wait. */
+int kernel_listener(void);
+/* A connection waits from now on, as from 10.0.0.source; the far end, non-blocking (given). */
+int kernel_connect(uint8_t source);
+/* A connected pair; the near end is given too. */
+int kernel_pair(int *near);
+/* Close the far end so that the near one hears a reset, whatever was sent before. */
+void kernel_reset(int far);
+/* Was the near end closed with a reset? Then the end that the far one reads is none. */
+bool kernel_was_reset(int far);
+/* Each recv() and send() of a near end moves at most n bytes; 0: as many as there are. */
+void kernel_pieces(size_t n);
+/* How many near ends are open. */
+size_t kernel_open_ends(void);
+
+#endif

@@ -1,0 +1,102 @@
+#include "tests/fuzz/lib/words.h"
+
+#include "tests/fuzz/lib/world.h"
+
+#define N(array) (sizeof array / sizeof *array)
+
+const struct word words_requests[] = {
+    {"get", "GET http://registry.test/pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$T\r\n"},
+    {"post", "POST http://upload.test/up/$N HTTP/1.1\r\nHost: upload.test\r\n$TContent-Length: 5\r\n\r\nhello"},
+    {"post-chunked", "POST http://upload.test/up/$N HTTP/1.1\r\nHost: upload.test\r\n$T"
+                     "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: y\r\n\r\n"},
+    {"connect", "CONNECT registry.test:443 HTTP/1.1\r\nHost: registry.test:443\r\n$T\r\n"},
+    {"connect-upload", "CONNECT upload.test:443 HTTP/1.1\r\nHost: upload.test:443\r\n$T\r\n"},
+    {"connect-plain", "CONNECT upload.test:80 HTTP/1.1\r\nHost: upload.test:80\r\n$T\r\n"},
+    {"inner-get", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n\r\n"},
+    {"inner-head", "HEAD /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n\r\n"},
+    {"inner-put", "PUT /up/$N HTTP/1.1\r\nHost: upload.test\r\nContent-Length: 5\r\n\r\nhello"},
+    {"inner-chunked", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\n"
+                      "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: y\r\n\r\n"},
+    {"inner-expect", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"},
+    {"post-large", "POST http://upload.test/up/$N HTTP/1.1\r\nHost: upload.test\r\n$TContent-Length: 300000\r\n\r\n$L"},
+    {"inner-large", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\n"
+                    "Transfer-Encoding: chunked\r\n\r\n493e0\r\n$L\r\n0\r\n\r\n"},
+    {"leak-target", "GET http://registry.test/pkg/$C HTTP/1.1\r\nHost: registry.test\r\n$T\r\n"},
+    {"leak-body", "POST http://upload.test/up/$N HTTP/1.1\r\nHost: upload.test\r\n$TContent-Length: 34\r\n\r\na$Cb"},
+    {"leak-chunks", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\n"
+                    "Transfer-Encoding: chunked\r\n\r\n1\r\n!\r\n20\r\n$C\r\n0\r\n\r\n"},
+    {"old", "GET http://registry.test/pkg/$N HTTP/1.0\r\nHost: registry.test\r\n$TConnection: keep-alive\r\n\r\n"},
+    {"last", "GET http://registry.test/pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$TConnection: close\r\n\r\n"},
+    {"junk-token", "GET http://registry.test/pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$J\r\n"},
+    {"other-sandbox", "GET http://registry.test/pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$U\r\n"},
+    {"no-such-path", "GET http://registry.test/no/$N HTTP/1.1\r\nHost: registry.test\r\n$T\r\n"},
+    {"no-token", "GET http://other.test/pkg/$N HTTP/1.1\r\nHost: other.test\r\n\r\n"},
+    {"inner-foreign", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$U\r\n"},
+    {"two-framings", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\n"
+                     "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello"},
+    {"chunked-head", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\nTransfer-Encoding: chunked\r\n\r\n"},
+    {"chunk", "3\r\nabc\r\n"},
+    {"last-chunk", "0\r\n\r\n"},
+    {"raw-hello", "hello"},
+    {"raw-canary", "$C"},
+    {"raw-large", "$L"},
+};
+const size_t words_n_requests = N(words_requests);
+
+const struct word words_responses[] = {
+    {"ok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
+    {"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-T: y\r\n\r\n"},
+    {"until-end", "HTTP/1.1 200 OK\r\n\r\nuntil the end"},
+    {"no-content", "HTTP/1.1 204 No Content\r\n\r\n"},
+    {"not-modified", "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"},
+    {"continue", "HTTP/1.1 100 Continue\r\n\r\n"},
+    {"early-hints", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+    {"proxy-auth", "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"},
+    {"switching", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"},
+    {"large", "HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n$L"},
+    {"large-chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n493e0\r\n$L\r\n0\r\n\r\n"},
+    {"short", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"},
+    {"last", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"},
+    {"two-lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok"},
+    {"twice", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"},
+    {"bad-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"},
+    {"leak", "HTTP/1.1 200 OK\r\nX-Leak: $C\r\nContent-Length: 32\r\n\r\n$C"},
+    {"busy", "HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nno"},
+    {"raw-ok", "ok"},
+    {"raw-head", "HTTP/1.1 2"},
+    {"raw-large", "$L"},
+};
+const size_t words_n_responses = N(words_responses);
+
+static void expand(char what, const struct buf *tokens, unsigned number, struct buf *out)
+{
+    switch (what) {
+    case 'T':
+    case 'U':
+        buf_text(out, "Proxy-Authorization: Bearer ");
+        buf_append(out, buf_slice(&tokens[what == 'U']));
+        buf_text(out, "\r\n");
+        break;
+    case 'J':
+        buf_text(out, "Proxy-Authorization: Bearer e30.e30.e30\r\n");
+        break;
+    case 'N':
+        buf_decimal(out, number);
+        break;
+    case 'C':
+        buf_text(out, WORLD_CANARY);
+        break;
+    default:
+        memset(buf_reserve(out, WORDS_LARGE), 'x', WORDS_LARGE);
+        buf_commit(out, WORDS_LARGE);
+    }
+}
+
+void words_expand(const struct word *w, const struct buf *tokens, unsigned number, struct buf *out)
+{
+    for (const char *p = w->text; *p; p++)
+        if (*p == '$')
+            expand(*++p, tokens, number, out);
+        else
+            buf_char(out, *p);
+}
