@@ -75,8 +75,9 @@ static void read_once(struct slice input, uint8_t choice)
     if (request_read(&r, &h, &context, &why))
         check_request(&r, &context);
     else
-        assert(why.reason == REASON_REQUEST_MALFORMED || why.reason == REASON_HOST_INVALID ||
-               why.reason == REASON_PATH_INVALID || why.reason == REASON_AUTHORITY_MISMATCH);
+        assert(why.reason == REASON_REQUEST_MALFORMED || why.reason == REASON_NOT_A_PROXY_REQUEST ||
+               why.reason == REASON_HOST_INVALID || why.reason == REASON_PATH_INVALID ||
+               why.reason == REASON_AUTHORITY_MISMATCH);
     request_clear(&r);
 }
 
