@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "base/secret.h"
+#include "base/spare.h"
 
-char *buf_reserve(struct buf *b, size_t n)
+char *buf_grow(struct buf *b, size_t n)
 {
     size_t len = buf_len(b), cap;
 
-    if (b->ptr && b->cap - b->end >= n)
-        return b->ptr + b->end;
     if (b->start && b->cap - len >= n && b->start >= len) {
         memmove(b->ptr, b->ptr + b->start, len);
         b->start = 0;
@@ -26,24 +25,16 @@ char *buf_reserve(struct buf *b, size_t n)
             abort();
         cap *= 2;
     }
-    char *grown = malloc(cap);
+    char *grown = spare_get(cap);
 
-    if (!grown)
-        abort();
     if (len)
         memcpy(grown, b->ptr + b->start, len);
-    free(b->ptr);
+    spare_put(b->ptr, b->cap);
     b->ptr = grown;
     b->cap = cap;
     b->start = 0;
     b->end = len;
     return b->ptr + b->end;
-}
-
-void buf_commit(struct buf *b, size_t n)
-{
-    assert(n <= b->cap - b->end);
-    b->end += n;
 }
 
 void buf_text(struct buf *b, const char *text)
@@ -53,13 +44,18 @@ void buf_text(struct buf *b, const char *text)
 
 void buf_decimal(struct buf *b, uint64_t n)
 {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+                                "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
+                                "99";
     char digits[20];
     size_t i = sizeof digits;
 
-    do {
-        digits[--i] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n);
+    for (; n >= 100; n /= 100)
+        memcpy(digits + (i -= 2), pairs + n % 100 * 2, 2);
+    if (n >= 10)
+        memcpy(digits + (i -= 2), pairs + n * 2, 2);
+    else
+        digits[--i] = (char)('0' + n);
     buf_append(b, slice_make(digits + i, sizeof digits - i));
 }
 
@@ -107,7 +103,7 @@ void buf_clear(struct buf *b)
 
 void buf_free(struct buf *b)
 {
-    free(b->ptr);
+    spare_put(b->ptr, b->cap);
     *b = (struct buf){0};
 }
 

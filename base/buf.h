@@ -7,6 +7,7 @@
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
+#include <assert.h>
 #include <stdarg.h>
 
 #include "base/slice.h"
@@ -34,22 +35,33 @@ void buf_decimal(struct buf *b, uint64_t n);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *format, va_list args);
 
+/* buf_reserve when there is no room yet. */
+char *buf_grow(struct buf *b, size_t n);
+
 /* Make room for n more bytes and return where they go; buf_commit says how many came. */
-char *buf_reserve(struct buf *b, size_t n);
-void buf_commit(struct buf *b, size_t n);
+static inline char *buf_reserve(struct buf *b, size_t n)
+{
+    return b->ptr && b->cap - b->end >= n ? b->ptr + b->end : buf_grow(b, n);
+}
+
+static inline void buf_commit(struct buf *b, size_t n)
+{
+    assert(n <= b->cap - b->end);
+    b->end += n;
+}
 
 static inline void buf_append(struct buf *b, struct slice s)
 {
     if (s.len == 0)
         return;
-    memcpy(b->cap - b->end >= s.len ? b->ptr + b->end : buf_reserve(b, s.len), s.ptr, s.len);
+    memcpy(buf_reserve(b, s.len), s.ptr, s.len);
     b->end += s.len;
 }
 
 static inline void buf_char(struct buf *b, char c)
 {
     if (b->end == b->cap)
-        buf_reserve(b, 1);
+        buf_grow(b, 1);
     b->ptr[b->end++] = c;
 }
 

@@ -1,6 +1,7 @@
 /*
  * An expected failure: what kind, and one line for people. Functions that can
- * fail return false (or NULL) and fill the fault; why may always be NULL.
+ * fail return false (or NULL) and fill the fault; why may always be NULL. What leads to one is cold code: the compiler
+ * keeps it out of the way of requests that go well.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H
@@ -34,12 +35,12 @@ struct fault {
 
 /* Fill why (when not NULL) and return false, so that `return fault_set(...)` reads well. */
 bool fault_set(struct fault *why, enum fault_kind kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4), cold));
 /* The same, with the reason code that goes to peer and journal. */
 bool fault_reason(struct fault *why, enum reason reason, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__((format(printf, 3, 4), cold));
 /* Put "text: " in front of what is there (file names, line numbers). */
-void fault_prefix(struct fault *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void fault_prefix(struct fault *why, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 void fault_clear(struct fault *why);
 
 #endif

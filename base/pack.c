@@ -1,14 +1,12 @@
 #include "base/pack.h"
 
+#include <endian.h>
 #include <string.h>
 
-static void pack_number(struct buf *b, uint64_t n, size_t width)
+static inline void pack_number(struct buf *b, uint64_t n, size_t width)
 {
-    char *at = buf_reserve(b, width);
-
-    for (size_t i = 0; i < width; i++)
-        at[i] = (char)(n >> (8 * i) & 0xff);
-    buf_commit(b, width);
+    n = htole64(n);
+    buf_append(b, slice_make(&n, width));
 }
 
 void pack_u8(struct buf *b, uint8_t n)
@@ -50,10 +48,9 @@ static uint64_t unpack_number(struct unpack *u, size_t width)
         u->bad = true;
         return 0;
     }
-    for (size_t i = 0; i < width; i++)
-        n |= (uint64_t)(unsigned char)u->left.ptr[i] << (8 * i);
+    memcpy(&n, u->left.ptr, width);
     u->left = slice_from(u->left, width);
-    return n;
+    return le64toh(n);
 }
 
 uint8_t unpack_u8(struct unpack *u)

@@ -16,9 +16,9 @@ void say_as(const char *role);
 void say_level(enum say_level most);
 bool say_is_debug(void);
 
-void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void say_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void say_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say_error(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
+void say_warning(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
+void say_note(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
+void say_debug(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
 #endif

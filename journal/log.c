@@ -37,6 +37,7 @@ struct log_writer {
     unsigned char head[LOG_HASH_SIZE];    /* hash of the last line on disk */
     unsigned char pending_head[LOG_HASH_SIZE]; /* of the last line in out */
     struct buf out;
+    struct buf stamp; /* the members of this batch's time: all its records were taken in together */
     int64_t free_checked_ms;
     EVP_MD_CTX *sha;
 };
@@ -157,6 +158,7 @@ void log_close(struct log_writer *w)
         close(w->lock_fd);
     EVP_MD_CTX_free(w->sha);
     buf_free(&w->out);
+    buf_free(&w->stamp);
     free(w);
 }
 
@@ -167,14 +169,20 @@ uint64_t log_seq(const struct log_writer *w)
 
 /* ---- adding ---- */
 
+static void take_time(struct log_writer *w)
+{
+    buf_clear(&w->stamp);
+    buf_text(&w->stamp, ",\"ts\":\"");
+    clock_rfc3339(&w->stamp, clock_wall_ns());
+    buf_text(&w->stamp, "\",\"mono\":");
+    buf_decimal(&w->stamp, (uint64_t)clock_mono_ns());
+}
+
 static void put_head(struct log_writer *w, const char *role, uint64_t role_seq, enum record_kind kind)
 {
     buf_text(&w->out, "{\"schema\":\"exeat.record/1\",\"seq\":");
     buf_decimal(&w->out, w->seq + w->pending + 1);
-    buf_text(&w->out, ",\"ts\":\"");
-    clock_rfc3339(&w->out, clock_wall_ns());
-    buf_text(&w->out, "\",\"mono\":");
-    buf_decimal(&w->out, (uint64_t)clock_mono_ns());
+    buf_append(&w->out, buf_slice(&w->stamp));
     buf_text(&w->out, ",\"role\":\"");
     buf_text(&w->out, role);
     buf_text(&w->out, "\",\"role_seq\":");
@@ -196,6 +204,8 @@ void log_add(struct log_writer *w, const char *role, uint64_t role_seq, enum rec
     size_t start = buf_len(&w->out);
     struct slice line;
 
+    if (!w->pending)
+        take_time(w);
     put_head(w, role, role_seq, kind);
     if (members.len) {
         buf_char(&w->out, ',');

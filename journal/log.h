@@ -3,7 +3,8 @@
  *
  * A line: {"schema":"exeat.record/1","seq":N,"ts":"RFC 3339 ns","mono":ns,"role":"worker 1","role_seq":N,"kind":"decision",...,"prev":"hex"}
  * prev is the SHA-256 of the line before, without its newline (for the first record: 64 zeros).
- * ts is the wall clock as it is, also when it jumps back; mono never goes back while the machine runs.
+ * ts is the wall clock as it is, also when it jumps back; mono never goes back while the machine runs. Both are when the
+ * scribe began the batch: records that were taken in and written together have the same.
  * Files: NNNNNNNNNNNN.ndjson, named by the first seq in them, mode 0600 (journal/segment.h).
  */
 #ifndef JOURNAL_LOG_H

@@ -5,6 +5,7 @@
 #include "journal/record.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <string.h>
 
 #include "base/pack.h"
@@ -63,14 +64,26 @@ struct record_writer record_begin(struct buf *out, enum record_kind kind)
     return w;
 }
 
-static void begin_field(struct record_writer *w, enum record_field f, enum field_type type)
+/* The field's number and where its size bytes go, which the caller writes at once. */
+static char *begin_field(struct record_writer *w, enum record_field f, enum field_type type, size_t size)
 {
     uint64_t bit = 1ULL << (f % 64);
+    char *at = buf_reserve(w->out, 1 + size);
 
     assert(f < N_RECORD_FIELDS && fields[f].type == type);
     assert(!(w->seen[f / 64] & bit));
     w->seen[f / 64] |= bit;
-    pack_u8(w->out, (uint8_t)f);
+    buf_commit(w->out, 1 + size);
+    *at = (char)f;
+    return at + 1;
+}
+
+/* A length as text and hex have it; where the bytes go. */
+static char *put_length(char *at, size_t len)
+{
+    at[0] = (char)(len & 0xff);
+    at[1] = (char)(len >> 8);
+    return at + 2;
 }
 
 /* The longest front of text of at most max bytes that cuts no UTF-8 sequence (when it is UTF-8). */
@@ -94,45 +107,42 @@ void record_text(struct record_writer *w, enum record_field f, struct slice text
     bool whole = text.len <= max;
     struct slice front = whole ? text : cut_text(text, max > mark.len ? max - mark.len : 0);
 
-    begin_field(w, f, TYPE_TEXT);
-    pack_u16(w->out, (uint16_t)(front.len + (whole ? 0 : mark.len)));
-    buf_append(w->out, front);
+    size_t len = front.len + (whole ? 0 : mark.len);
+    char *at = put_length(begin_field(w, f, TYPE_TEXT, 2 + len), len);
+
+    memcpy(at, front.ptr, front.len);
     if (!whole)
-        buf_append(w->out, mark);
+        memcpy(at + front.len, mark.ptr, mark.len);
     w->text_left -= front.len;
 }
 
 void record_number(struct record_writer *w, enum record_field f, int64_t n)
 {
-    begin_field(w, f, TYPE_NUMBER);
-    pack_u64(w->out, (uint64_t)n);
+    uint64_t value = htole64((uint64_t)n);
+
+    memcpy(begin_field(w, f, TYPE_NUMBER, sizeof value), &value, sizeof value);
 }
 
 void record_bool(struct record_writer *w, enum record_field f, bool yes)
 {
-    begin_field(w, f, TYPE_BOOL);
-    pack_u8(w->out, yes);
+    *begin_field(w, f, TYPE_BOOL, 1) = yes;
 }
 
 void record_id(struct record_writer *w, enum record_field f, const struct id *id)
 {
-    begin_field(w, f, TYPE_ID);
-    buf_append(w->out, slice_make(id->bytes, sizeof id->bytes));
+    memcpy(begin_field(w, f, TYPE_ID, sizeof id->bytes), id->bytes, sizeof id->bytes);
 }
 
 void record_hex(struct record_writer *w, enum record_field f, struct slice bytes)
 {
     assert(bytes.len <= HEX_MAX);
-    begin_field(w, f, TYPE_HEX);
-    pack_u16(w->out, (uint16_t)bytes.len);
-    buf_append(w->out, bytes);
+    memcpy(put_length(begin_field(w, f, TYPE_HEX, 2 + bytes.len), bytes.len), bytes.ptr, bytes.len);
 }
 
 void record_reason(struct record_writer *w, enum record_field f, enum reason r)
 {
     assert(r < N_REASONS);
-    begin_field(w, f, TYPE_REASON);
-    pack_u16(w->out, (uint16_t)r);
+    put_length(begin_field(w, f, TYPE_REASON, 2), r);
 }
 
 void record_end(struct record_writer *w)
@@ -215,9 +225,23 @@ struct label {
     char key[KEY_MAX];
     size_t key_len;
     size_t group_len; /* of the name's front before the dot; 0: no group */
+    unsigned group;   /* the number of the first field in the same group; 0: no group */
 };
 
 static struct label labels[N_RECORD_FIELDS];
+
+/* Fields of a group stand together in record.def; number 0 is the id, which has none. */
+static unsigned group_of(size_t f)
+{
+    struct slice group = slice_make(fields[f].name, labels[f].group_len);
+
+    if (!group.len)
+        return 0;
+    while (f && labels[f - 1].group_len == group.len && slice_starts(slice_of(fields[f - 1].name), group))
+        f--;
+    assert(f);
+    return (unsigned)f;
+}
 
 static void make_labels(void)
 {
@@ -233,6 +257,7 @@ static void make_labels(void)
         memcpy(l->key + 1, key.ptr, key.len);
         memcpy(l->key + 1 + key.len, "\":", 2);
         l->key_len = key.len + 3;
+        l->group = group_of(f);
     }
 }
 
@@ -291,18 +316,11 @@ static void render_value(struct buf *out, enum field_type type, struct slice val
     }
 }
 
-static bool same_group(unsigned a, unsigned b)
-{
-    size_t len = labels[a].group_len;
-
-    return len == labels[b].group_len && memcmp(fields[a].name, fields[b].name, len) == 0;
-}
-
 /* Comma, and where the group changes its braces. before: the field written last, N_RECORD_FIELDS when f is the first. */
 static void render_label(struct buf *out, unsigned before, unsigned f)
 {
     bool first = before == N_RECORD_FIELDS;
-    bool stays = !first && same_group(before, f);
+    bool stays = !first && labels[before].group == labels[f].group;
 
     if (!first && !stays && labels[before].group_len)
         buf_char(out, '}');

@@ -57,5 +57,5 @@ static bool is_always_hop(struct slice name)
 
 bool head_is_hop(const struct head *h, struct slice name)
 {
-    return is_always_hop(name) || lists(h, SLICE("connection"), name);
+    return is_always_hop(name) || (!h->no_options && lists(h, SLICE("connection"), name));
 }

@@ -181,6 +181,7 @@ static bool judge(enum message_kind kind, const struct deciding *d, struct head 
     if (d->n_options > OPTIONS_MAX)
         return bad(why, "Connection names too many options");
     h->keep_alive = !d->close && (h->minor == 1 || d->keep_alive);
+    h->no_options = d->n_options == 0;
     h->upgrade = d->upgrade && d->has_upgrade;
     return kind == MESSAGE_REQUEST ? judge_request(d, h, why) : judge_response(d, h, why);
 }

@@ -42,6 +42,7 @@ struct head {
     uint64_t length;       /* FRAMING_LENGTH */
     bool keep_alive;       /* as version and Connection say (RFC 9112 9.3) */
     bool upgrade;          /* Connection: upgrade with an Upgrade field */
+    bool no_options;       /* head_parse saw no Connection field: nobody need look for one again */
     bool expect_continue;  /* Expect: 100-continue, HTTP/1.1 */
     bool expect_other;     /* any other expectation */
 };

@@ -29,6 +29,7 @@ struct loop {
     struct tasks deferred, running, each_turn;
     struct signal_watch *signals;
     bool stopped;
+    bool busy;  /* a descriptor was ready in this turn */
     bool fresh; /* the clocks below were read in this turn */
     int64_t mono_ms, wall_ns;
 };
@@ -115,6 +116,7 @@ static void run_deferred(struct loop *l)
 void loop_run(struct loop *l)
 {
     while (!l->stopped) {
+        l->busy = false;
         l->fresh = false; /* the clocks may have been read before the wait */
         event_base_loop(l->base, EVLOOP_ONCE | (l->deferred.count ? EVLOOP_NONBLOCK : 0));
         run_deferred(l);
@@ -127,6 +129,11 @@ void loop_run(struct loop *l)
 void loop_stop(struct loop *l)
 {
     l->stopped = true;
+}
+
+bool loop_is_busy(const struct loop *l)
+{
+    return l->busy;
 }
 
 static void read_clocks(struct loop *l)
@@ -171,6 +178,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
     unsigned ready = (what & EV_READ ? WATCH_READ : 0) | (what & EV_WRITE ? WATCH_WRITE : 0);
 
     (void)fd;
+    w->loop->busy = true;
     w->on(w->arg, ready);
 }
 

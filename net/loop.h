@@ -28,6 +28,9 @@ void loop_defer(struct loop *l, void (*run)(void *arg), void *arg);
 /* Call run(arg) at the end of every turn, after the deferred work: batches are flushed here. */
 void loop_each_turn(struct loop *l, void (*run)(void *arg), void *arg);
 
+/* Was any descriptor ready in this turn? Then others may be by now, and who gathers a batch can wait for a look at them. */
+bool loop_is_busy(const struct loop *l);
+
 #define WATCH_READ 1u
 #define WATCH_WRITE 2u
 

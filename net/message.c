@@ -204,7 +204,7 @@ static enum message_event head_complete(struct message *m, struct fault *why)
 {
     struct slice raw = buf_slice(&m->raw);
 
-    m->fields = calloc(m->n_lines + 1, sizeof *m->fields);
+    m->fields = malloc((m->n_lines + 1) * sizeof *m->fields); /* each is written before it is counted */
     if (!m->fields)
         abort();
     if (!head_parse(m->kind, raw, m->limits, m->fields, &m->head, why) ||

@@ -199,8 +199,8 @@ static enum exchange_state scan_head(struct exchange *x)
 
     if (!exchange_is_connect(x))
         rewrite_request(&x->request, x->decision.service, x->worker->via, &x->out_head, &x->dropped);
-    /* The target as it was written too: canonical hosts have lost the case of their letters. */
-    if (head_leaks(x, x->head->target, &hit, place, sizeof place) ||
+    /* The target as it was written too, where it names a host: canonical hosts have lost the case of their letters. */
+    if ((x->head->target.ptr[0] != '/' && head_leaks(x, x->head->target, &hit, place, sizeof place)) ||
         head_leaks(x, buf_slice(&x->out_head), &hit, place, sizeof place))
         return exchange_leak(x, &hit, place);
     return EXCHANGE_STAY;

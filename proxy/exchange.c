@@ -3,11 +3,11 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/say.h"
+#include "base/spare.h"
 #include "proxy/answer.h"
 #include "proxy/steps.h"
 
@@ -143,10 +143,8 @@ void exchange_feed(struct exchange *x, struct event ev)
 static struct exchange *exchange_new(struct session *s)
 {
     struct worker *w = s->worker;
-    struct exchange *x = calloc(1, sizeof *x);
+    struct exchange *x = spare_get_zeroed(sizeof *x);
 
-    if (!x)
-        abort();
     x->session = s;
     x->worker = w;
     x->state = EXCHANGE_AUTHORIZE;
@@ -201,7 +199,7 @@ void exchange_free(struct exchange *x)
     buf_free(&x->packed);
     flow_clear(&x->up);
     flow_clear(&x->down);
-    free(x);
+    spare_put(x, sizeof *x);
 }
 
 struct slice exchange_token(const struct exchange *x)

@@ -13,6 +13,9 @@
 
 enum { KEEP_MAX = 4 << 20, WAITING_MAX = 4 << 20, COUNT_AT = 8 };
 
+/* A batch costs the scribe a wake-up, whatever is in it: it waits until nothing else is ready, but no longer than this. */
+enum { GATHER_RECORDS = 48, GATHER_TURNS = 4 };
+
 struct recorder {
     struct loop *loop;
     struct channel *scribe; /* NULL: none */
@@ -24,6 +27,7 @@ struct recorder {
     struct buf draft;  /* the record under construction */
     struct buf batch;  /* the message of this turn, with its head; empty when count is 0 */
     uint32_t count;
+    unsigned turns;   /* that it has waited */
     struct buf sent;  /* nobody waits, no answer yet: u64 role_seq and the record, one after another */
     struct buf again; /* nobody waits, to be sent when the scribe is open: records one after another */
     struct record_wait waiting; /* heads of rings; waiting is in order of role_seq */
@@ -150,6 +154,7 @@ static void lose_scribe(struct recorder *r)
     r->open = false;
     r->answered = r->next - 1;
     r->count = 0;
+    r->turns = 0;
     buf_clear(&r->batch);
     settle(r, UINT64_MAX, false);
     if (!ring_is_empty(&r->waiting))
@@ -168,6 +173,7 @@ static void send_batch(struct recorder *r)
         ((char *)message.ptr)[COUNT_AT + i] = (char)(r->count >> (8 * i) & 0xff);
     ok = channel_send(r->scribe, MSG_RECORDS, message, -1);
     r->count = 0;
+    r->turns = 0;
     buf_clear(&r->batch);
     if (!ok)
         lose_scribe(r);
@@ -298,12 +304,20 @@ static void on_end(void *arg)
     lose_scribe(arg);
 }
 
+static bool waits_for_more(struct recorder *r)
+{
+    return r->count && r->count < GATHER_RECORDS && r->turns++ < GATHER_TURNS && loop_is_busy(r->loop);
+}
+
 static void at_end_of_turn(void *arg)
 {
     struct recorder *r = arg;
 
     tell_failed(r);
-    send_batch(r);
+    if (waits_for_more(r))
+        nudge(r);
+    else
+        send_batch(r);
 }
 
 /* ---- for the role ---- */

@@ -17,9 +17,9 @@ exchange_handler relay_on_collect, relay_on_forward;              /* relay.c */
  * Refuse or fail: note why (once), and go to RECORD when the decision has not been recorded, to REPLY when the client
  * can still be answered, else cut. text may be NULL.
  */
-enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, const char *text);
+enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, const char *text) __attribute__((cold));
 /* A canary or the token was found at place: record the finding and refuse. */
-enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, const char *place);
+enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, const char *place) __attribute__((cold));
 /* Over, with this outcome for the result record. */
 enum exchange_state exchange_end(struct exchange *x, enum exchange_end how, const char *outcome);
 
