@@ -133,7 +133,7 @@ void loop_stop(struct loop *l)
 
 bool loop_is_busy(const struct loop *l)
 {
-    return l->busy;
+    return l->busy && !l->stopped; /* no look follows the last turn */
 }
 
 static void read_clocks(struct loop *l)
@@ -175,7 +175,8 @@ void loop_each_turn(struct loop *l, void (*run)(void *arg), void *arg)
 static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
     struct watch *w = arg;
-    unsigned ready = (what & EV_READ ? WATCH_READ : 0) | (what & EV_WRITE ? WATCH_WRITE : 0);
+    unsigned ready = (what & EV_READ ? WATCH_READ : 0) | (what & EV_WRITE ? WATCH_WRITE : 0) |
+                     (what & EV_CLOSED ? WATCH_CLOSED | WATCH_READ : 0);
 
     (void)fd;
     w->loop->busy = true;
@@ -210,6 +211,8 @@ void watch_want(struct watch *w, unsigned want)
         what |= EV_READ;
     if (want & WATCH_WRITE)
         what |= EV_WRITE;
+    if (want & WATCH_EDGE)
+        what |= EV_ET | (want & WATCH_READ ? EV_CLOSED : 0);
     if (event_assign(w->event, w->loop->base, w->fd, what, on_ready, w) < 0 || event_add(w->event, NULL) < 0)
         abort();
 }

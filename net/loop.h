@@ -33,8 +33,10 @@ bool loop_is_busy(const struct loop *l);
 
 #define WATCH_READ 1u
 #define WATCH_WRITE 2u
+#define WATCH_EDGE 4u   /* wanted: call only when something new came since the last call (or since this was asked for) */
+#define WATCH_CLOSED 8u /* told with WATCH_EDGE: the peer's end is there, behind what is still unread */
 
-/* Watch fd (not owned); call on(arg, ready) while it is ready for what is wanted (level-triggered). */
+/* Watch fd (not owned); call on(arg, ready) while it is ready for what is wanted (level-triggered without WATCH_EDGE). */
 struct watch *watch_new(struct loop *l, int fd, unsigned want, void (*on)(void *arg, unsigned ready), void *arg);
 void watch_want(struct watch *w, unsigned want); /* cheap when unchanged */
 void watch_free(struct watch *w);

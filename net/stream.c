@@ -34,6 +34,7 @@ struct stream {
     bool ending;        /* stream_end was called */
     bool shut;          /* close_notify and FIN are out */
     bool was_high;      /* pending was over STREAM_HIGH: ROOM is owed */
+    bool closed;        /* the peer's end is in the socket: a short read does not mean that it is empty */
     bool tls_wants_write;
     bool flush_due; /* on_flush is deferred */
     bool busy; /* keeps its TLS buffers */
@@ -62,7 +63,7 @@ static void update_interest(struct stream *s)
         want |= WATCH_READ;
     if (!s->broken && (s->tls_wants_write || (s->up && (buf_len(&s->out) || (s->ending && !s->shut)))))
         want |= WATCH_WRITE;
-    watch_want(s->watch, want);
+    watch_want(s->watch, want ? want | WATCH_EDGE : 0);
 }
 
 static void tell(struct stream *s, enum stream_event event)
@@ -203,7 +204,7 @@ static int gather(struct stream *s, size_t *have)
             return got;
         *have += (size_t)got;
         if (!s->ssl)
-            return *have < sizeof shared ? WAIT : 1; /* level-triggered: a short read means that no more is there */
+            return *have < sizeof shared && !s->closed ? WAIT : 1; /* a short read: what comes later is a new edge */
         if (s->busy && tls_is_drained(s->ssl))
             return WAIT; /* asking once more would only hear so; an idle stream asks, which gives its buffer back */
     }
@@ -225,8 +226,8 @@ static void read_some(struct stream *s)
         if (result <= 0)
             return;
     }
-    /* Records may still lie decrypted inside OpenSSL, where no poll can see them. */
-    if (!s->dead && !s->ended && s->ssl && SSL_has_pending(s->ssl) && buf_len(&s->in) < STREAM_INPUT)
+    /* There is more in the socket or inside OpenSSL, and no new edge will tell of it. */
+    if (!s->dead && !s->ended && buf_len(&s->in) < STREAM_INPUT)
         again(s);
 }
 
@@ -302,7 +303,7 @@ static void progress(struct stream *s, unsigned ready)
     if (s->broken) { /* the peer went: what it said before is read first */
         ready |= WATCH_READ;
         if (s->ssl)
-            tls_socket_ready(s->ssl);
+            tls_socket_ready(s->ssl, true);
     }
     if (s->up && ready & WATCH_READ && !s->dead && !s->ended)
         read_some(s);
@@ -321,8 +322,9 @@ static void on_ready(void *arg, unsigned ready)
 {
     struct stream *s = arg;
 
+    s->closed = s->closed || ready & WATCH_CLOSED;
     if (s->ssl && ready & WATCH_READ)
-        tls_socket_ready(s->ssl);
+        tls_socket_ready(s->ssl, s->closed);
     progress(s, ready);
 }
 
@@ -344,7 +346,7 @@ struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg)
     s->on = on;
     s->arg = arg;
     s->up = true;
-    s->watch = watch_new(l, fd, WATCH_READ, on_ready, s);
+    s->watch = watch_new(l, fd, WATCH_READ | WATCH_EDGE, on_ready, s);
     return s;
 }
 
@@ -360,6 +362,7 @@ void stream_start_tls(struct stream *s, SSL *ssl)
     s->ssl = ssl;
     s->up = false;
     tls_attach(ssl, s->fd, stream_input(s), &s->n_in, &s->n_out);
+    tls_socket_ready(ssl, s->closed);
     stream_consume(s, stream_input(s).len);
     again(s);
 }
@@ -421,7 +424,7 @@ bool stream_is_quiet(struct stream *s)
         return errno == EAGAIN && (!s->ssl || !SSL_has_pending(s->ssl));
     if (got == 0 || !s->ssl)
         return false;
-    tls_socket_ready(s->ssl);
+    tls_socket_ready(s->ssl, false);
     empty_error_queue();
     got = SSL_peek(s->ssl, &byte, 1);
     return got <= 0 && from_tls_error(s, (int)got) == WAIT && !SSL_has_pending(s->ssl);

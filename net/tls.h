@@ -45,8 +45,11 @@ SSL *tls_client_connect(struct tls_client *t, const char *host, SSL_SESSION *res
  * what passes the wire.
  */
 void tls_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out);
-/* The loop says that the socket is readable: reads may ask the kernel again. */
-void tls_socket_ready(SSL *ssl);
+/*
+ * The loop says that the socket is readable: reads may ask the kernel again. closed: the peer's end is there too, so from
+ * now on a short read does not mean that the socket is empty.
+ */
+void tls_socket_ready(SSL *ssl, bool closed);
 /* The kernel had no more at the last read, and OpenSSL holds nothing undelivered. */
 bool tls_is_drained(const SSL *ssl);
 /* Is the newest error of this thread's queue an end without close_notify? */

@@ -13,6 +13,7 @@
 struct wire {
     int fd;
     bool drained;     /* nothing more until the loop says so */
+    bool closed;      /* the peer's end is there: only it says that the socket is empty */
     struct buf early; /* read before TLS began */
     uint64_t *n_in, *n_out;
 };
@@ -41,7 +42,7 @@ static int wire_read(BIO *bio, char *into, int room)
     while (got < 0 && errno == EINTR);
     if (got > 0)
         *w->n_in += (uint64_t)got;
-    w->drained = got < 0 || (got > 0 && got < room);
+    w->drained = got < 0 || (got > 0 && got < room && !w->closed);
     if (got < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
     return (int)got;
@@ -110,11 +111,12 @@ void tls_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *
     SSL_set_bio(ssl, bio, bio);
 }
 
-void tls_socket_ready(SSL *ssl)
+void tls_socket_ready(SSL *ssl, bool closed)
 {
     struct wire *w = BIO_get_data(SSL_get_rbio(ssl));
 
     w->drained = false;
+    w->closed = w->closed || closed;
 }
 
 bool tls_is_drained(const SSL *ssl)
