@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <openssl/evp.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/secret.h"
 
 enum { WINDOW = 256 /* places that are searched */, PATIENCE = 10000 };
@@ -85,13 +85,12 @@ struct pins *pins_map(int fd, struct fault *why)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), seals = fcntl(fd, F_GET_SEALS);
     struct pins *p = NULL;
-    struct stat st;
+    off_t len = file_length(fd);
 
-    if (own < 0 || seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(own, &st) < 0 ||
-        (size_t)st.st_size < sizeof(struct shared))
+    if (own < 0 || seals < 0 || !(seals & F_SEAL_SHRINK) || len < (off_t)sizeof(struct shared))
         fault_set(why, FAULT_REFUSED, "the pins are not shared memory of the supervisor");
     else
-        p = map(own, (size_t)st.st_size, why);
+        p = map(own, (size_t)len, why);
     if (p && (p->shared->magic != MAGIC || p->shared->n_places < WINDOW ||
               (p->shared->n_places & (p->shared->n_places - 1)) ||
               p->shared->n_places > (p->size - sizeof(struct shared)) / sizeof(struct place))) {

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "authz/ledger.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/text.h"
 
 enum { PLACES_MIN = 32768, PLACES_MAX = 1 << 22 };
@@ -197,13 +197,12 @@ struct revocations *revocations_map(int fd, struct fault *why)
 {
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 0), seals = fcntl(fd, F_GET_SEALS);
     struct revocations *r = NULL;
-    struct stat st;
+    off_t len = file_length(fd);
 
-    if (own < 0 || seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(own, &st) < 0 ||
-        (size_t)st.st_size < sizeof(struct shared))
+    if (own < 0 || seals < 0 || !(seals & F_SEAL_SHRINK) || len < (off_t)sizeof(struct shared))
         fault_set(why, FAULT_REFUSED, "the revocations are not shared memory of the supervisor");
     else
-        r = map(own, (size_t)st.st_size, PROT_READ, why);
+        r = map(own, (size_t)len, PROT_READ, why);
     if (r && (r->shared->magic != MAGIC || r->shared->n_places == 0 ||
               (r->shared->n_places & (r->shared->n_places - 1)) ||
               r->shared->n_places > (r->size - sizeof(struct shared)) / sizeof(struct place))) {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -125,19 +124,19 @@ struct bundle *bundle_open(int fd, struct fault *why)
 {
     int seals = fcntl(fd, F_GET_SEALS);
     struct bundle *b = NULL;
-    struct stat st;
+    off_t len = file_length(fd);
     void *map;
 
-    if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > BUNDLE_MAX || st.st_size < 4) {
+    if (seals < 0 || !(seals & F_SEAL_WRITE) || len > BUNDLE_MAX || len < 4) {
         fault_set(why, FAULT_REFUSED, "the bundle is not a sealed memory file");
         return NULL;
     }
-    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    map = mmap(NULL, (size_t)len, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED) {
         fault_set(why, FAULT_IO, "mapping the bundle: %s", strerror(errno));
         return NULL;
     }
-    b = parse(slice_make(map, (size_t)st.st_size), why);
-    munmap(map, (size_t)st.st_size);
+    b = parse(slice_make(map, (size_t)len), why);
+    munmap(map, (size_t)len);
     return b;
 }

@@ -123,6 +123,12 @@ bool file_make_directory(const char *path, mode_t mode, struct fault *why)
     return fault_set(why, FAULT_IO, "%s: %s", path, strerror(errno));
 }
 
+/* Not by fstat: that call takes names too, so that jails do not have it (net/jail.h). */
+off_t file_length(int fd)
+{
+    return lseek(fd, 0, SEEK_END);
+}
+
 char *file_join(const char *directory, const char *name)
 {
     struct buf out = {0};

@@ -23,6 +23,8 @@ bool file_exists(const char *path);
 bool file_check_guarded(const char *path, struct fault *why);
 /* mkdir; an existing directory is fine. */
 bool file_make_directory(const char *path, mode_t mode, struct fault *why);
+/* Bytes of an open file or of shared memory; -1 when it has no length. Moves the place it is read from. */
+off_t file_length(int fd);
 /* "dir/name" (give). */
 char *file_join(const char *directory, const char *name);
 

@@ -55,8 +55,9 @@ static void print_role(struct buf *out, const json_t *role)
     buf_text(&label, name);
     if (strcmp(name, "worker") == 0)
         buf_printf(&label, " %lld", number_of(role, "index"));
-    buf_printf(out, "%-12.*s %-9s %8lld %10lld %9lld\n", SLICE_ARG(buf_slice(&label)), text_of(role, "state"),
-               number_of(role, "pid"), number_of(role, "uid"), number_of(role, "restarts"));
+    buf_printf(out, "%-12.*s %-9s %8lld %10lld %9lld %8lld\n", SLICE_ARG(buf_slice(&label)), text_of(role, "state"),
+               number_of(role, "pid"), number_of(role, "uid"), number_of(role, "restarts"),
+               number_of(json_object_get(role, "cell"), "refused"));
     if (json_string_length(json_object_get(role, "trouble")))
         buf_printf(out, "  %s\n", text_of(role, "trouble"));
     buf_free(&label);
@@ -67,9 +68,50 @@ static void print_roles(struct buf *out, const json_t *status)
     const json_t *role;
     size_t i;
 
-    buf_printf(out, "\n%-12s %-9s %8s %10s %9s\n", "ROLE", "STATE", "PID", "UID", "RESTARTS");
+    buf_printf(out, "\n%-12s %-9s %8s %10s %9s %8s\n", "ROLE", "STATE", "PID", "UID", "RESTARTS", "REFUSED");
     json_array_foreach(json_object_get(status, "roles"), i, role)
         print_role(out, role);
+}
+
+/* One line for each kind of role: what it may not, and by what walls. */
+static void print_cell(struct buf *out, const json_t *role)
+{
+    const json_t *cell = json_object_get(role, "cell"), *wall;
+    size_t i;
+
+    buf_printf(out, "%-12s %s", text_of(role, "role"), text_of(cell, "may_not"));
+    json_array_foreach(json_object_get(cell, "missing"), i, wall)
+        buf_printf(out, "%s%s", i ? ", " : " (not held by: ", json_string_value(wall));
+    buf_text(out, json_array_size(json_object_get(cell, "missing")) ? ")\n" : "\n");
+}
+
+static void print_cells(struct buf *out, const json_t *status)
+{
+    const json_t *role;
+    const char *before = "";
+    size_t i;
+
+    buf_printf(out, "\n%-12s MAY NOT\n", "ROLE");
+    json_array_foreach(json_object_get(status, "roles"), i, role) {
+        if (strcmp(before, text_of(role, "role")) != 0)
+            print_cell(out, role);
+        before = text_of(role, "role");
+    }
+}
+
+/* What was refused, where anything was. */
+static void print_refusals(struct buf *out, const json_t *role)
+{
+    const json_t *cell = json_object_get(role, "cell");
+    const char *what;
+    json_t *times;
+
+    if (!number_of(cell, "refused"))
+        return;
+    buf_printf(out, "refused: %s %lld:", text_of(role, "role"), number_of(role, "index"));
+    json_object_foreach(json_object_get(cell, "refusals"), what, times)
+        buf_printf(out, " %s %lld", what, (long long)json_integer_value(times));
+    buf_printf(out, "; ended for it %lld times\n", number_of(cell, "ended"));
 }
 
 static void print_listeners(struct buf *out, const json_t *status)
@@ -106,6 +148,8 @@ static void print_remarks(struct buf *out, const json_t *status)
 
     if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "waived")))
         buf_char(out, '\n');
+    json_array_foreach(json_object_get(status, "roles"), i, item)
+        print_refusals(out, item);
     json_array_foreach(json_object_get(status, "notes"), i, item)
         buf_printf(out, "note: %s\n", json_is_string(item) ? json_string_value(item) : "?");
     json_array_foreach(json_object_get(status, "waived"), i, item)
@@ -117,6 +161,7 @@ static void print_text(struct buf *out, const json_t *status)
 {
     print_head(out, status);
     print_roles(out, status);
+    print_cells(out, status);
     print_listeners(out, status);
     print_counters(out, status);
     print_remarks(out, status);

@@ -153,7 +153,7 @@ static void on_answer(struct slice payload)
     struct question q;
 
     if (!unpack_done(&u))
-        role_violation(clerk.context, ROLE_SUPERVISOR, "malformed MSG_ADMIN_ANSWER");
+        role_distrust(clerk.context, "malformed MSG_ADMIN_ANSWER");
     if (!take_question(id, &q))
         return;
     if (q.asker == ASKER_READY)
@@ -250,7 +250,7 @@ static bool clerk_start(struct role_context *c, struct fault *why)
 static void clerk_on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
     if (type != MSG_ADMIN_ANSWER)
-        role_violation(c, ROLE_SUPERVISOR, "a message the clerk does not know");
+        role_distrust(c, "a message the clerk does not know");
     on_answer(payload);
 }
 

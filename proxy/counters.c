@@ -6,8 +6,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 static const struct {
     const char *name, *help;
@@ -33,10 +34,9 @@ int counters_create(struct fault *why)
 
 struct counters *counters_map(int fd, bool writable, struct fault *why)
 {
-    struct stat st;
     void *at;
 
-    if (fstat(fd, &st) < 0 || st.st_size != (off_t)sizeof(struct counters)) {
+    if (file_length(fd) != (off_t)sizeof(struct counters)) {
         fault_set(why, FAULT_SYNTAX, "counters: not a page of this version");
         return NULL;
     }

@@ -61,9 +61,13 @@ static void *must(void *p)
     return p;
 }
 
-static void __attribute__((noreturn)) violation(const char *what)
+static void client_free(struct client *c);
+
+/* Nothing more is read of it; c is gone. */
+static void violation(struct client *c, const char *what)
 {
-    role_violation(keeper.context, ROLE_WORKER, what);
+    role_violation(keeper.context, ROLE_WORKER, c->index, what);
+    client_free(c);
 }
 
 /* ---- answers ---- */
@@ -194,8 +198,10 @@ static const struct service *lists(const struct policy *p, const char *host)
 
 static void refuse_host(struct client *c, uint32_t id, const char *host)
 {
-    if (++c->n_refusals > REFUSALS_MAX)
-        violation("questions for hosts that are not listed");
+    if (++c->n_refusals > REFUSALS_MAX) {
+        violation(c, "questions for hosts that are not listed");
+        return;
+    }
     if (c->n_refusals == 1) /* the journal has the others */
         say_warning("worker %d asked for a certificate for %s, which no service lists", c->index, host);
     record_refusal(c, host);
@@ -227,8 +233,8 @@ static void on_certify(struct client *c, struct slice payload)
     struct issue *i;
 
     if (!unpack_done(&u) || !c->form || !name_canonical(host, canonical, NULL) || !slice_is(host, canonical))
-        violation("malformed MSG_CERTIFY");
-    if (!(s = lists(keeper.context->policy, canonical)))
+        violation(c, "a malformed CERTIFY");
+    else if (!(s = lists(keeper.context->policy, canonical)))
         refuse_host(c, id, canonical);
     else if ((i = issue_find(c, canonical)) && buf_len(&i->ids) < IDS_MAX * sizeof id)
         pack_u32(&i->ids, id);
@@ -259,7 +265,7 @@ static void on_leaf_key(struct client *c, struct slice payload)
     EVP_PKEY *key = c->form ? NULL : parse_key(payload);
 
     if (!key || !(c->form = ca_form_new(keeper.ca, key, NULL)))
-        violation("a leaf key that is malformed, of a wrong kind, or the second one");
+        violation(c, "a leaf key that is malformed, of a wrong kind, or the second one");
     EVP_PKEY_free(key);
 }
 
@@ -268,15 +274,17 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
     struct client *c = arg;
 
     if (fd >= 0)
-        violation("a descriptor with a question");
+        close(fd);
     if (!keeper.ca)
         return; /* start says why, and ends this process */
-    if (type == MSG_LEAF_KEY)
+    if (fd >= 0)
+        violation(c, "a descriptor with a question");
+    else if (type == MSG_LEAF_KEY)
         on_leaf_key(c, payload);
     else if (type == MSG_CERTIFY)
         on_certify(c, payload);
     else
-        violation("a message that workers may not send to the keeper");
+        violation(c, "a message that workers may not send to it");
 }
 
 /* ---- workers ---- */
@@ -349,7 +357,7 @@ static void keeper_on_resource(struct role_context *c, enum role_message type, s
 static void keeper_on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
     (void)type, (void)payload;
-    role_violation(c, ROLE_SUPERVISOR, "a message the keeper does not know");
+    role_distrust(c, "a message the keeper does not know");
 }
 
 static bool keeper_start(struct role_context *c, struct fault *why)

@@ -6,6 +6,38 @@
 #include "base/clock.h"
 #include "proxy/supervisor.h"
 
+static const char *const wall_names[] = {"calls", "heard", "files", "network"}; /* by the bits of enum cell_wall */
+
+static json_t *refused(const struct warden *w)
+{
+    json_t *o = json_object();
+    size_t n;
+    const struct warden_count *counts = warden_counts(w, &n);
+
+    for (size_t i = 0; i < n; i++)
+        json_object_set_new(o, counts[i].what, json_integer((json_int_t)counts[i].times));
+    return o;
+}
+
+static json_t *walls(unsigned up)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < sizeof wall_names / sizeof *wall_names; i++)
+        if (up & 1U << i)
+            json_array_append_new(list, json_string(wall_names[i]));
+    return list;
+}
+
+static json_t *cell(const struct process *p)
+{
+    return json_pack("{s:s, s:s, s:o, s:o, s:I, s:I, s:o}", "may", cell_grants(p->role), "may_not", cell_denies(p->role),
+                     "walls", walls(warden_walls(p->warden)), "missing",
+                     walls(cell_walls(p->role) & ~warden_walls(p->warden)), "refused",
+                     (json_int_t)warden_refused(p->warden), "ended", (json_int_t)warden_ended(p->warden), "refusals",
+                     refused(p->warden));
+}
+
 static json_t *roles(const struct supervisor *s)
 {
     json_t *list = json_array();
@@ -13,10 +45,10 @@ static json_t *roles(const struct supervisor *s)
     for (size_t i = 0; i < s->n_processes; i++) {
         const struct process *p = &s->processes[i];
 
-        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:i, s:s}", "role", role_name(p->role),
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:i, s:s, s:o}", "role", role_name(p->role),
                                               "index", p->index, "pid", (int)p->pid, "uid", (json_int_t)p->uid, "state",
                                               process_state_name(p), "restarts", (int)p->restarts, "trouble",
-                                              p->trouble));
+                                              p->trouble, "cell", cell(p)));
     }
     return list;
 }

@@ -1,6 +1,6 @@
 /*
  * The porter: the one role that connects. Owns the resolver and the errands of each worker; answers MSG_DIAL by
- * MSG_DIALLED or MSG_NOT_DIALLED. What else a worker says is a violation.
+ * MSG_DIALLED or MSG_NOT_DIALLED. What else a worker says is a violation: it is heard no more, and the supervisor ends it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +60,13 @@ static void ask_free(struct ask *a)
     free(a);
 }
 
+/* Nobody waits for it any more. */
+static void ask_drop(struct ask *a)
+{
+    errand_cancel(a->errand);
+    ask_free(a);
+}
+
 static struct ask *ask_new(struct client *c, uint32_t id)
 {
     struct ask *a = must(calloc(1, sizeof *a));
@@ -105,6 +112,15 @@ static void answer_yes(struct client *c, uint32_t id, int fd, const struct addr 
     buf_free(&out);
 }
 
+static void client_free(struct client *c);
+
+/* Nothing more is read of it; c is gone. */
+static void violation(struct client *c, const char *what)
+{
+    role_violation(porter.context, ROLE_WORKER, c->index, what);
+    client_free(c);
+}
+
 static void on_errand(void *arg, int fd, const struct addr *address, const struct fault *why)
 {
     struct ask *a = arg;
@@ -148,8 +164,10 @@ static void on_dial(struct client *c, struct slice payload)
     order.sandbox = unpack_bytes(&u);
     host = unpack_bytes(&u);
     order.port = unpack_u16(&u);
-    if (!unpack_done(&u) || !order_is_sound(c, id, host, order.port, canonical))
-        role_violation(porter.context, ROLE_WORKER, "malformed MSG_DIAL");
+    if (!unpack_done(&u) || !order_is_sound(c, id, host, order.port, canonical)) {
+        violation(c, "a malformed DIAL");
+        return;
+    }
     if (c->n_asks >= ASKS_MAX) {
         answer_no(c, id, REASON_LIMIT_CONNECTIONS, "too many dials of one worker at once");
         return;
@@ -166,25 +184,24 @@ static void on_cancel(struct client *c, struct slice payload)
     struct ask *a = ask_find(c, unpack_u32(&u));
 
     if (!unpack_done(&u))
-        role_violation(porter.context, ROLE_WORKER, "malformed MSG_DIAL_CANCEL");
-    if (!a)
-        return;
-    errand_cancel(a->errand);
-    ask_free(a);
+        violation(c, "a malformed DIAL_CANCEL");
+    else if (a)
+        ask_drop(a);
 }
 
 static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
 {
     struct client *c = arg;
 
-    if (fd >= 0)
-        role_violation(porter.context, ROLE_WORKER, "a descriptor with a question");
-    if (type == MSG_DIAL)
+    if (fd >= 0) {
+        close(fd);
+        violation(c, "a descriptor with a question");
+    } else if (type == MSG_DIAL)
         on_dial(c, payload);
     else if (type == MSG_DIAL_CANCEL)
         on_cancel(c, payload);
     else
-        role_violation(porter.context, ROLE_WORKER, "a message that workers may not send to the porter");
+        violation(c, "a message that workers may not send to it");
 }
 
 static void client_free(struct client *c)
@@ -194,10 +211,8 @@ static void client_free(struct client *c)
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
-    while (c->asks) {
-        errand_cancel(c->asks->errand);
-        ask_free(c->asks);
-    }
+    while (c->asks)
+        ask_drop(c->asks);
     channel_free(c->channel);
     free(c);
 }
@@ -255,7 +270,7 @@ static void porter_on_resource(struct role_context *c, enum role_message type, s
 static void porter_on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
     (void)type, (void)payload;
-    role_violation(c, ROLE_SUPERVISOR, "a message the porter does not know");
+    role_distrust(c, "a message the porter does not know");
 }
 
 static void porter_stop(struct role_context *c)
@@ -306,19 +321,27 @@ static bool make_resolver(struct role_context *c, struct fault *why)
     return porter.office.resolver != NULL;
 }
 
-static bool porter_start(struct role_context *c, struct fault *why)
+/* The list of interfaces and the resolver's first randomness are not to be had in the cell. */
+static bool porter_gather(struct role_context *c, struct fault *why)
 {
-    int64_t dial_ms = conf_number(conf_section(c->conf, "limits"), "dial-time");
-
-    take_context(c);
-    porter.office.policy = c->policy;
-    porter.office.timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
-    porter.office.stagger_ms = STAGGER_MS;
     set_bounds(c->conf);
     return make_resolver(c, why);
 }
 
+static bool porter_start(struct role_context *c, struct fault *why)
+{
+    int64_t dial_ms = conf_number(conf_section(c->conf, "limits"), "dial-time");
+
+    (void)why;
+    take_context(c);
+    porter.office.policy = c->policy;
+    porter.office.timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
+    porter.office.stagger_ms = STAGGER_MS;
+    return true;
+}
+
 const struct role_ops porter_ops = {
+    .gather = porter_gather,
     .start = porter_start,
     .on_peer = porter_on_peer,
     .on_resource = porter_on_resource,

@@ -13,6 +13,7 @@
 
 #include "base/pack.h"
 #include "base/say.h"
+#include "proxy/cell.h"
 #include "proxy/config.h"
 #include "proxy/spawn.h"
 
@@ -41,11 +42,30 @@ static const struct role_ops *ops_of(enum role r)
     }
 }
 
-void role_violation(struct role_context *c, enum role peer, const char *what)
+void role_label(enum role r, int index, char *out, size_t size)
 {
-    say_error("%s sent what its table does not allow: %s", role_name(peer), what);
+    if (r == ROLE_WORKER)
+        snprintf(out, size, "%s %d", role_name(r), index);
+    else
+        snprintf(out, size, "%s", role_name(r));
+}
+
+void role_distrust(struct role_context *c, const char *what)
+{
     (void)c;
+    say_error("the supervisor sent what its table does not allow: %s", what);
     exit(3);
+}
+
+void role_violation(struct role_context *c, enum role peer, int index, const char *what)
+{
+    struct buf message = {0};
+
+    pack_u8(&message, (uint8_t)peer);
+    pack_u16(&message, (uint16_t)index);
+    pack_bytes(&message, slice_of(what));
+    channel_send(c->control, MSG_VIOLATION, buf_slice(&message), -1);
+    buf_free(&message);
 }
 
 static void tell(struct role_context *c, enum role_message type, const char *text)
@@ -96,6 +116,35 @@ static bool configure(struct role_context *c, uint64_t generation, int fd, struc
     return true;
 }
 
+/* ---- the cell ---- */
+
+static void tell_closed(struct role_context *c, unsigned walls, int ear)
+{
+    struct buf message = {0};
+
+    pack_u32(&message, walls);
+    channel_send(c->control, MSG_CLOSED, buf_slice(&message), ear);
+    buf_free(&message);
+    if (ear >= 0)
+        close(ear);
+}
+
+/* What the supervisor hands over before the first peer is here, and no peer has spoken: from now on the cell is closed. */
+static void close_in(struct role_context *c)
+{
+    const struct role_ops *ops = ops_of(c->role);
+    struct fault why = {0};
+    unsigned walls;
+    int ear;
+
+    if (c->closed)
+        return;
+    c->closed = true;
+    if ((ops->gather && !ops->gather(c, &why)) || !cell_close(c->role, c->directory, &walls, &ear, &why))
+        fail(c, &why);
+    tell_closed(c, walls | c->walls, ear);
+}
+
 /* ---- messages ---- */
 
 static void on_config(struct role_context *c, struct slice payload, int fd)
@@ -118,7 +167,8 @@ static void on_peer(struct role_context *c, struct slice payload, int fd)
     uint16_t index = unpack_u16(&u);
 
     if (!unpack_done(&u) || fd < 0 || peer >= N_ROLES)
-        role_violation(c, ROLE_SUPERVISOR, "a damaged PEER");
+        role_distrust(c, "a damaged PEER");
+    close_in(c);
     if (ops_of(c->role)->on_peer)
         ops_of(c->role)->on_peer(c, (enum role)peer, index, fd);
     else
@@ -132,7 +182,9 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
     bool flag = type == MSG_LISTENER ? unpack_u8(&u) : false;
 
     if (!unpack_done(&u) || fd < 0)
-        role_violation(c, ROLE_SUPERVISOR, "a damaged resource");
+        role_distrust(c, "a damaged resource");
+    if (type == MSG_DIRECTORY)
+        c->directory = fd;
     if (ops_of(c->role)->on_resource)
         ops_of(c->role)->on_resource(c, type, name, flag, fd);
     else
@@ -143,6 +195,7 @@ static void on_go(struct role_context *c)
 {
     struct fault why = {0};
 
+    close_in(c);
     if (!ops_of(c->role)->start(c, &why))
         fail(c, &why);
     channel_send(c->control, MSG_READY, slice_make("", 0), -1);
@@ -175,7 +228,7 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         break;
     default:
         if (!ops_of(c->role)->on_control)
-            role_violation(c, ROLE_SUPERVISOR, "an unknown message");
+            role_distrust(c, "an unknown message");
         ops_of(c->role)->on_control(c, (enum role_message)type, payload);
     }
 }
@@ -216,22 +269,20 @@ static void speak_as(const struct role_context *c)
 {
     char name[40];
 
-    if (c->role == ROLE_WORKER)
-        snprintf(name, sizeof name, "worker %d", c->index);
-    else
-        snprintf(name, sizeof name, "%s", role_name(c->role));
+    role_label(c->role, c->index, name, sizeof name);
     say_as(name);
 }
 
-int role_main(const char *name, int index, bool debug)
+int role_main(const char *name, int index, bool apart, bool debug)
 {
-    static struct role_context c;
+    static struct role_context c = {.directory = -1};
 
     if (!find_role(name, &c.role) || index < 0 || fcntl(ROLE_CONTROL_FD, F_GETFD) < 0) {
         say_error("roles are started by exeat serve, not by hand");
         return 2;
     }
     c.index = index;
+    c.walls = apart ? CELL_NETWORK : 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_DUMPABLE, ROLE_DUMPABLE);
     fcntl(ROLE_CONTROL_FD, F_SETFD, FD_CLOEXEC);
@@ -239,6 +290,7 @@ int role_main(const char *name, int index, bool debug)
     speak_as(&c);
     if (debug)
         say_level(SAY_DEBUG);
+    cell_prepare();
     c.loop = loop_new();
     c.control = channel_new(c.loop, ROLE_CONTROL_FD, &handler, &c);
     loop_run(c.loop);

@@ -12,6 +12,8 @@
 
 enum role { ROLE_SUPERVISOR, ROLE_WORKER, ROLE_PORTER, ROLE_KEEPER, ROLE_SCRIBE, ROLE_CLERK, N_ROLES };
 const char *role_name(enum role r);
+/* "keeper", "worker 0": a process among those of its kind. */
+void role_label(enum role r, int index, char *out, size_t size);
 
 /*
  * Messages. Payloads are written with base/pack.h in the order given.
@@ -33,6 +35,8 @@ enum role_message {
     MSG_ADMIN_ANSWER, /* supervisor -> clerk: u32 id, bytes json answer */
     MSG_PONG,        /* the answer to PING */
     MSG_TROUBLE,     /* bytes text: why the role cannot do its work for now; empty: it can again. For status and readyz */
+    MSG_CLOSED,      /* u32 walls (proxy/cell.h); fd: the ear of the jail, if any. Once, before READY */
+    MSG_VIOLATION,   /* u8 role, u16 index, bytes what: this peer broke its table; only from those it asks (the wiring) */
 
     /*
      * any -> scribe. The sender numbers its records; the first number on a channel is its choice, from there on each record
@@ -69,13 +73,18 @@ struct role_context {
     struct conf *conf;
     struct policy *policy;   /* compiled in worker, porter, keeper; NULL in the others */
     uint64_t generation;
+    int directory;   /* of MSG_DIRECTORY (borrowed from the role that took it); -1: none */
+    unsigned walls;  /* that stood before it came (proxy/cell.h) */
+    bool closed;     /* in its cell */
 };
 
 /*
- * A role's own part. Each is called from the loop. Failing start sends MSG_FAILED and exits.
+ * A role's own part. Each is called from the loop. Failing start or gather sends MSG_FAILED and exits.
+ * gather: once, before the cell closes: the last moment to ask for what its table does not have. Then no peer has spoken yet.
  * on_peer takes fd. on_resource: MSG_LISTENER, MSG_SHARED and MSG_DIRECTORY, before start; takes fd.
  */
 struct role_ops {
+    bool (*gather)(struct role_context *c, struct fault *why); /* NULL: nothing */
     bool (*start)(struct role_context *c, struct fault *why); /* on MSG_GO */
     void (*on_peer)(struct role_context *c, enum role peer, int index, int fd);
     void (*on_resource)(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd);
@@ -87,7 +96,15 @@ extern const struct role_ops worker_ops, porter_ops, keeper_ops, scribe_ops, cle
 
 /* Tell the supervisor what keeps the role from its work; "" when that is over. */
 void role_trouble(struct role_context *c, const char *text);
-/* The peer broke the table of requests: say so and end this process's trust in it (the supervisor restarts both). */
-void role_violation(struct role_context *c, enum role peer, const char *what) __attribute__((noreturn));
+/*
+ * The supervisor broke the table: nothing can be trusted then, and this process ends.
+ */
+void role_distrust(struct role_context *c, const char *what) __attribute__((noreturn));
+
+/*
+ * A peer broke the table of requests (what: one line): the supervisor is told, and ends it. The caller drops the channel at
+ * once and reads no more of it; it goes on with its other peers.
+ */
+void role_violation(struct role_context *c, enum role peer, int index, const char *what);
 
 #endif

@@ -6,7 +6,6 @@
  */
 #include <assert.h>
 #include <openssl/evp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@ struct peer {
     struct peer *next;
     struct scribe *scribe;
     enum role role;
+    int index;
     char name[32];
     int fd;                  /* until the role starts; then -1 */
     struct channel *channel; /* NULL: gone, kept for its refused records */
@@ -350,49 +350,59 @@ static void on_heartbeat(void *arg)
 
 /* ---- what peers send ---- */
 
+/* It is heard no more, and the supervisor ends it. What it had sent in order before is written and answered to nobody. */
 static void violation(struct peer *p, const char *what)
 {
-    role_violation(p->scribe->context, p->role, what);
+    struct role_context *c = p->scribe->context;
+
+    if (p->role == ROLE_SUPERVISOR)
+        role_distrust(c, what);
+    role_violation(c, p->role, p->index, what);
+    channel_free(p->channel);
+    p->channel = NULL;
 }
 
-/* Check and, while the journal is open, add every record of the batch. */
-static uint32_t take_batch(struct peer *p, struct slice batch, uint64_t role_seq)
+/* Check and, while the journal is open, add every record of the batch: its records, or what is wrong with them. */
+static const char *take_batch(struct peer *p, struct slice batch, uint64_t role_seq, uint32_t *n)
 {
     struct scribe *s = p->scribe;
     enum record_kind kind;
-    uint32_t count = 0;
     bool bad;
 
-    for (;; count++) {
+    for (*n = 0;; ++*n) {
         buf_clear(&s->members);
         if (!record_next(&batch, &kind, &s->members, &bad))
             break;
         if (!(may_send[p->role] >> kind & 1))
-            violation(p, "a record of a kind it may not write");
+            return "a record of a kind it may not write";
         if (s->open)
-            log_add(s->log, p->name, role_seq + count, kind, buf_slice(&s->members));
+            log_add(s->log, p->name, role_seq + *n, kind, buf_slice(&s->members));
     }
-    if (bad)
-        violation(p, "a damaged record");
-    return count;
+    return bad ? "a damaged record" : NULL;
 }
 
 static void take_records(struct peer *p, struct slice payload)
 {
     struct unpack u = unpack_start(payload);
     uint64_t first = unpack_u64(&u);
-    uint32_t count = unpack_u32(&u);
+    uint32_t count = unpack_u32(&u), taken;
+    const char *wrong;
 
-    if (u.bad || !count || first == 0 || first > INT64_MAX || (p->numbered && first != p->seen + 1))
+    if (u.bad || !count || first == 0 || first > INT64_MAX || (p->numbered && first != p->seen + 1)) {
         violation(p, "records out of sequence");
+        return;
+    }
     if (p->scribe->open)
         note_clock(p->scribe);
     if (!p->numbered)
-        p->answered = first - 1;
+        p->seen = p->answered = first - 1;
     p->numbered = true;
-    if (take_batch(p, u.left, first) != count)
-        violation(p, "another number of records than it says");
-    p->seen = first + count - 1;
+    wrong = take_batch(p, u.left, first, &taken);
+    p->seen += taken;
+    if (!wrong && taken != count)
+        wrong = "another number of records than it says";
+    if (wrong)
+        violation(p, wrong);
     if (!p->scribe->open)
         refuse(p, "the journal is closed");
 }
@@ -401,9 +411,12 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
 {
     struct peer *p = arg;
 
+    if (fd >= 0)
+        close(fd);
     if (type != MSG_RECORDS || fd >= 0)
         violation(p, "a message that is not RECORDS");
-    take_records(p, payload);
+    else
+        take_records(p, payload);
 }
 
 static void on_end(void *arg)
@@ -424,11 +437,9 @@ static struct peer *peer_new(struct scribe *s, enum role role, int index, int fd
         abort();
     p->scribe = s;
     p->role = role;
+    p->index = index;
     p->fd = fd;
-    if (role == ROLE_WORKER)
-        snprintf(p->name, sizeof p->name, "%s %d", role_name(role), index);
-    else
-        snprintf(p->name, sizeof p->name, "%s", role_name(role));
+    role_label(role, index, p->name, sizeof p->name);
     while (*end)
         end = &(*end)->next;
     *end = p;
@@ -452,7 +463,7 @@ static void on_peer(struct role_context *c, enum role peer, int index, int fd)
     struct peer *p;
 
     if (!may_send[peer])
-        role_violation(c, ROLE_SUPERVISOR, "a peer that has no records");
+        role_distrust(c, "a peer that has no records");
     p = peer_new(s, peer, index, fd);
     if (s->log)
         listen_to(p);
@@ -469,7 +480,7 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
         return;
     }
     if (type != MSG_SHARED)
-        role_violation(c, ROLE_SUPERVISOR, "a resource the scribe has no use for");
+        role_distrust(c, "a resource the scribe has no use for");
     if (slice_is(name, "journal-end"))
         s->end = counters_map(fd, true, &why);
     if (slice_starts(name, SLICE("counters/")) && s->n_counters < COUNTERS_MAX) {
@@ -484,7 +495,7 @@ static void on_control(struct role_context *c, enum role_message type, struct sl
     struct scribe *s = &scribe;
 
     if (type != MSG_RECORDS || !s->log)
-        role_violation(c, ROLE_SUPERVISOR, "a message the scribe does not take");
+        role_distrust(c, "a message the scribe does not take");
     if (!s->supervisor) {
         s->supervisor = peer_new(s, ROLE_SUPERVISOR, 0, -1);
         s->supervisor->channel = c->control;

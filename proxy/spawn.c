@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,8 +70,8 @@ static void arrange_descriptors(int control, int program)
 static void run_role(const struct spawn_plan *plan, int control, int program)
 {
     char index[16];
-    char *argv[] = {(char *)"exeat", (char *)"role", (char *)role_name(plan->role), index,
-                    plan->debug ? (char *)"debug" : NULL, NULL};
+    char *argv[7] = {(char *)"exeat", (char *)"role", (char *)role_name(plan->role), index};
+    size_t n = 4;
     char *nothing[] = {NULL};
     sigset_t none;
 
@@ -78,6 +79,10 @@ static void run_role(const struct spawn_plan *plan, int control, int program)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     arrange_descriptors(control, program);
+    if (plan->apart && unshare(CLONE_NEWNET) == 0)
+        argv[n++] = (char *)"apart";
+    if (plan->debug)
+        argv[n] = (char *)"debug";
     become(plan);
     fexecve(ROLE_CONTROL_FD + 1, argv, nothing);
     _exit(3);

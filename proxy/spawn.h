@@ -23,12 +23,13 @@ struct spawn_plan {
     int index;
     uid_t uid; /* 0: stay who we are */
     gid_t gid;
+    bool apart; /* in a network namespace of its own, where the machine lets us */
     bool debug;
 };
 
 /*
  * Start the role with an empty environment, no_new_privs, its own uid, no core dumps, killed when we die, every
- * descriptor closed but stderr and the control channel. *control is ours (close-on-exec). -1 and why on failure.
+ * descriptor closed but stderr and the control channel; it closes the rest of its cell itself (proxy/cell.h). *control is ours (close-on-exec). -1 and why on failure.
  */
 pid_t spawn_role(const struct spawn_plan *plan, int *control, struct fault *why);
 
@@ -38,7 +39,7 @@ pid_t spawn_role(const struct spawn_plan *plan, int *control, struct fault *why)
  */
 bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool *named);
 
-/* What a role runs: called by cmd/main.c for the hidden command `role NAME INDEX`. Returns the exit status. */
-int role_main(const char *name, int index, bool debug);
+/* What a role runs: the hidden command `role NAME INDEX`. apart: in a network namespace of its own. Returns the exit status. */
+int role_main(const char *name, int index, bool apart, bool debug);
 
 #endif

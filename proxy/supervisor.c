@@ -11,16 +11,11 @@
 
 #include "base/pack.h"
 #include "base/say.h"
+#include "proxy/handout.h"
 #include "proxy/notify.h"
 #include "proxy/spawn.h"
 
 enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000, RETRY_MS = 2000 };
-
-/* Who talks to whom. */
-static const enum role wiring[][2] = {
-    {ROLE_WORKER, ROLE_SCRIBE}, {ROLE_WORKER, ROLE_PORTER}, {ROLE_WORKER, ROLE_KEEPER},
-    {ROLE_PORTER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_SCRIBE},
-};
 
 static struct supervisor *the_supervisor;
 
@@ -41,128 +36,30 @@ static bool all_are_up(const struct supervisor *s)
     return true;
 }
 
-const char *process_name(const struct process *p)
-{
-    static char name[40];
-
-    if (p->role == ROLE_WORKER)
-        snprintf(name, sizeof name, "worker %d", p->index);
-    else
-        snprintf(name, sizeof name, "%s", role_name(p->role));
-    return name;
-}
-
-/* ---- handing out ---- */
-
-static void tell(struct process *p, enum role_message type, const struct buf *payload, int fd)
-{
-    if (p->control && !channel_send(p->control, type, payload ? buf_slice(payload) : slice_make("", 0), fd))
-        say_warning("%s does not take what it is sent", process_name(p));
-}
-
-static void give_config(struct supervisor *s, struct process *p)
-{
-    struct buf message = {0};
-    struct fault why = {0};
-    struct bundle *files = gateway_bundle(s->config, p->role, &why);
-    int fd = files ? bundle_seal(files, &why) : -1;
-
-    bundle_free(files);
-    if (fd < 0) {
-        say_error("%s", why.text);
-        return;
-    }
-    pack_u64(&message, s->generation);
-    tell(p, MSG_CONFIG, &message, fd);
-    buf_free(&message);
-    close(fd);
-}
-
-static void give_named(struct process *p, enum role_message type, const char *name, int flag, int fd)
-{
-    struct buf message = {0};
-
-    pack_bytes(&message, slice_of(name));
-    if (flag >= 0)
-        pack_u8(&message, (uint8_t)flag);
-    tell(p, type, &message, fd);
-    buf_free(&message);
-}
-
-static void give_listeners(struct supervisor *s, struct process *p)
-{
-    for (size_t i = 0; i < s->assets.n_listening; i++) {
-        const struct listening *l = &s->assets.listening[i];
-        int fd = l->fds[l->n_fds > 1 ? p->index : 0];
-
-        if (l->is_publish == (p->role == ROLE_CLERK))
-            give_named(p, MSG_LISTENER, l->name, l->is_publish, fd);
-    }
-}
-
-static void give_counters(struct supervisor *s, struct process *p, int index)
-{
-    char name[40];
-
-    snprintf(name, sizeof name, "counters/worker %d", index);
-    give_named(p, MSG_SHARED, name, -1, s->assets.counters[index]);
-}
-
-static void give_assets(struct supervisor *s, struct process *p)
-{
-    if (p->role == ROLE_WORKER || p->role == ROLE_CLERK)
-        give_listeners(s, p);
-    if (p->role == ROLE_WORKER) {
-        give_counters(s, p, p->index);
-        give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
-        give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
-    }
-    for (int i = 0; (p->role == ROLE_CLERK || p->role == ROLE_SCRIBE) && i < s->assets.n_workers; i++)
-        give_counters(s, p, i);
-    if (p->role == ROLE_SCRIBE) {
-        give_named(p, MSG_DIRECTORY, "journal", -1, s->assets.journal_fd);
-        give_named(p, MSG_SHARED, "journal-end", -1, s->assets.journal_end);
-    }
-}
-
-/* ---- wiring ---- */
-
-static void give_peer(struct process *to, const struct process *peer, int fd)
-{
-    struct buf message = {0};
-
-    pack_u8(&message, (uint8_t)peer->role);
-    pack_u16(&message, (uint16_t)peer->index);
-    tell(to, MSG_PEER, &message, fd);
-    buf_free(&message);
-}
-
-static void connect_pair(struct process *a, struct process *b)
-{
-    struct fault why = {0};
-    int pair[2];
-
-    if (!a->control || !b->control)
-        return;
-    if (!channel_pair(pair, &why)) {
-        say_error("%s", why.text);
-        return;
-    }
-    give_peer(a, b, pair[0]);
-    give_peer(b, a, pair[1]);
-    close(pair[0]);
-    close(pair[1]);
-}
-
-static bool are_wired(enum role a, enum role b)
-{
-    for (size_t i = 0; i < sizeof wiring / sizeof *wiring; i++)
-        if ((wiring[i][0] == a && wiring[i][1] == b) || (wiring[i][0] == b && wiring[i][1] == a))
-            return true;
-    return false;
-}
-
 /* ---- life and death ---- */
+
+static void say_notes(struct slice rest)
+{
+    struct slice line;
+
+    while (slice_next(&rest, '\n', &line))
+        if (line.len)
+            say_note("%.*s", SLICE_ARG(line));
+}
+
+/* What stands around no role, or not around each that should have it. */
+static void note_walls(struct supervisor *s)
+{
+    struct buf notes = {0};
+    unsigned missing = 0;
+
+    for (size_t i = 0; i < s->n_processes; i++)
+        missing |= cell_walls(s->processes[i].role) & ~warden_walls(s->processes[i].warden);
+    cell_explain(missing, &notes);
+    say_notes(buf_slice(&notes));
+    buf_append(&s->notes, buf_slice(&notes));
+    buf_free(&notes);
+}
 
 static void announce(struct supervisor *s)
 {
@@ -171,6 +68,7 @@ static void announce(struct supervisor *s)
     if (s->was_ready || !all_are_up(s))
         return;
     s->was_ready = true;
+    note_walls(s);
     for (size_t i = 0; i < s->assets.n_listening; i++)
         buf_printf(&line, " %s %s", s->assets.listening[i].name, s->assets.listening[i].address);
     say_note("ready%.*s", SLICE_ARG(buf_slice(&line)));
@@ -212,7 +110,7 @@ static void on_admin(struct process *p, struct slice payload)
     supervisor_answer(the_supervisor, request, &answer);
     pack_u32(&message, id);
     pack_bytes(&message, buf_slice(&answer));
-    tell(p, MSG_ADMIN_ANSWER, &message, -1);
+    process_tell(p, MSG_ADMIN_ANSWER, &message, -1);
     buf_free(&message);
     buf_free(&answer);
 }
@@ -226,28 +124,88 @@ static void on_trouble(struct process *p, struct slice payload)
         pulse_trouble(p, text);
 }
 
+static void end_process(void *arg)
+{
+    struct process *p = arg;
+
+    if (p->pid)
+        kill(p->pid, SIGKILL);
+}
+
+static void accuse(struct process *p, const char *what)
+{
+    warden_accuse(p->warden, role_name(ROLE_SUPERVISOR), slice_of(what));
+}
+
+/* Its cell is closed. That comes before any peer's word, so once for each process, and before READY. */
+static void on_closed(struct process *p, struct slice payload, int ear)
+{
+    struct unpack u = unpack_start(payload);
+    unsigned walls = unpack_u32(&u);
+
+    if (unpack_done(&u) && !warden_is_closed(p->warden)) {
+        warden_close(p->warden, walls, ear);
+        return;
+    }
+    if (ear >= 0)
+        close(ear);
+    accuse(p, "a second CLOSED");
+}
+
+static void on_violation(struct process *by, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint8_t role = unpack_u8(&u);
+    uint16_t index = unpack_u16(&u);
+    struct slice what = unpack_bytes(&u);
+
+    if (!unpack_done(&u) || role >= N_ROLES || !handout_serves(by->role, (enum role)role)) {
+        accuse(by, "a VIOLATION that is not its to tell");
+        return;
+    }
+    for (size_t i = 0; i < the_supervisor->n_processes; i++) {
+        struct process *p = &the_supervisor->processes[i];
+
+        if (p->role == role && p->index == index && p->pid)
+            warden_accuse(p->warden, role_name(by->role), what);
+    }
+}
+
+static void on_ready(struct process *p)
+{
+    if (p->state != PROCESS_STARTING || !warden_is_closed(p->warden)) {
+        accuse(p, "READY out of turn");
+        return;
+    }
+    p->state = PROCESS_UP;
+    if (p->troubled != p->pid)
+        p->trouble[0] = '\0';
+    announce(the_supervisor);
+}
+
 static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
 {
     struct process *p = arg;
 
-    if (fd >= 0)
+    if (fd >= 0 && type != MSG_CLOSED) {
         close(fd);
-    if (type == MSG_READY && p->state == PROCESS_STARTING) {
-        p->state = PROCESS_UP;
-        if (p->troubled != p->pid)
-            p->trouble[0] = '\0';
-        announce(the_supervisor);
+        accuse(p, "a descriptor");
+    } else if (type == MSG_CLOSED) {
+        on_closed(p, payload, fd);
+    } else if (type == MSG_READY) {
+        on_ready(p);
     } else if (type == MSG_PONG) {
         pulse_answered(p);
     } else if (type == MSG_TROUBLE) {
         on_trouble(p, payload);
-    } else if (type == MSG_FAILED) {
+    } else if (type == MSG_FAILED && p->state == PROCESS_STARTING) {
         on_failed(p, payload);
+    } else if (type == MSG_VIOLATION) {
+        on_violation(p, payload);
     } else if (type == MSG_ADMIN && p->role == ROLE_CLERK) {
         on_admin(p, payload);
     } else {
-        say_error("%s sent what its table does not allow (%u): ending it", process_name(p), type);
-        kill(p->pid, SIGKILL);
+        accuse(p, "a message that is not in it");
     }
 }
 
@@ -261,25 +219,14 @@ static void on_end(void *arg)
 
 static const struct channel_handler handler = {on_message, on_end};
 
-/* Our own line to the scribe: for revocations. */
-static void give_ourselves(struct supervisor *s, struct process *scribe)
-{
-    static const struct process we = {.role = ROLE_SUPERVISOR};
-    struct fault why = {0};
-    int pair[2];
-
-    if (!channel_pair(pair, &why)) {
-        say_error("%s", why.text);
-        return;
-    }
-    give_peer(scribe, &we, pair[1]);
-    close(pair[1]);
-    recorder_attach(s->recorder, pair[0]);
-}
-
 static bool spawn(struct supervisor *s, struct process *p, int *control, struct fault *why)
 {
-    struct spawn_plan plan = {p->role, p->index, p->uid, p->gid, s->debug};
+    struct spawn_plan plan = {.role = p->role,
+                              .index = p->index,
+                              .uid = p->uid,
+                              .gid = p->gid,
+                              .apart = cell_walls(p->role) & CELL_NETWORK,
+                              .debug = s->debug};
     pid_t pid = -1;
 
     if (p->role != ROLE_SCRIBE || assets_find_journal(&s->assets, p->uid, p->gid, why))
@@ -304,10 +251,10 @@ static void launch(struct supervisor *s, struct process *p)
     p->state = PROCESS_STARTING;
     p->started_ms = loop_now_ms(s->loop);
     p->control = channel_new(s->loop, control, &handler, p);
-    give_config(s, p);
-    give_assets(s, p);
+    handout_config(s, p);
+    handout_assets(s, p);
     if (p->role == ROLE_SCRIBE)
-        give_ourselves(s, p);
+        handout_ourselves(s, p);
 }
 
 static void start_process(struct process *p)
@@ -316,9 +263,9 @@ static void start_process(struct process *p)
 
     launch(s, p);
     for (size_t i = 0; i < s->n_processes; i++)
-        if (&s->processes[i] != p && are_wired(p->role, s->processes[i].role))
-            connect_pair(p, &s->processes[i]);
-    tell(p, MSG_GO, NULL, -1);
+        if (&s->processes[i] != p && handout_is_wired(p->role, s->processes[i].role))
+            handout_channel(p, &s->processes[i]);
+    process_tell(p, MSG_GO, NULL, -1);
 }
 
 static void on_backoff_over(void *arg)
@@ -355,6 +302,7 @@ static void on_death(struct supervisor *s, struct process *p, int status)
     if (!s->stopping)
         tell_death(s, p, status);
     channel_free(p->control);
+    warden_leave(p->warden, WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
     p->control = NULL;
     p->pid = 0;
     p->state = PROCESS_DOWN;
@@ -397,7 +345,7 @@ static void next_of_stop(struct supervisor *s)
                 continue;
             running = true;
             if (!p->told_stop)
-                tell(p, MSG_STOP, NULL, -1);
+                process_tell(p, MSG_STOP, NULL, -1);
             p->told_stop = true;
         }
         if (running)
@@ -446,6 +394,7 @@ static void plan_processes(struct supervisor *s)
         p->role = i < n ? singles[i] : ROLE_WORKER;
         p->index = i < n ? 0 : (int)(i - n);
         p->timer = timer_new(s->loop, on_backoff_over, p);
+        p->warden = warden_new(s->loop, s->recorder, p->role, p->index, end_process, p);
     }
 }
 
@@ -480,19 +429,10 @@ static void start_all(struct supervisor *s)
         launch(s, &s->processes[i]);
     for (size_t i = 0; i < s->n_processes; i++)
         for (size_t j = i + 1; j < s->n_processes; j++)
-            if (are_wired(s->processes[i].role, s->processes[j].role))
-                connect_pair(&s->processes[i], &s->processes[j]);
+            if (handout_is_wired(s->processes[i].role, s->processes[j].role))
+                handout_channel(&s->processes[i], &s->processes[j]);
     for (size_t i = 0; i < s->n_processes; i++)
-        tell(&s->processes[i], MSG_GO, NULL, -1);
-}
-
-static void say_notes(const struct supervisor *s)
-{
-    struct slice rest = buf_slice(&s->notes), line;
-
-    while (slice_next(&rest, '\n', &line))
-        if (line.len)
-            say_note("%.*s", SLICE_ARG(line));
+        process_tell(&s->processes[i], MSG_GO, NULL, -1);
 }
 
 static void clear(struct supervisor *s)
@@ -500,6 +440,7 @@ static void clear(struct supervisor *s)
     for (size_t i = 0; i < s->n_processes; i++) {
         channel_free(s->processes[i].control);
         timer_free(s->processes[i].timer);
+        warden_free(s->processes[i].warden);
     }
     free(s->processes);
     timer_free(s->stop_timer);
@@ -536,7 +477,7 @@ int supervisor_run(struct gateway_config *config, bool debug)
     loop_on_signal(s.loop, SIGCHLD, on_child, &s);
     loop_on_signal(s.loop, SIGTERM, on_terminate, &s);
     loop_on_signal(s.loop, SIGINT, on_terminate, &s);
-    say_notes(&s);
+    say_notes(buf_slice(&s.notes));
     start_all(&s);
     pulse_start(&s);
     loop_run(s.loop);

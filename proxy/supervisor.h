@@ -9,6 +9,7 @@
 #include "proxy/assets.h"
 #include "proxy/config.h"
 #include "proxy/recorder.h"
+#include "proxy/warden.h"
 
 enum process_state { PROCESS_DOWN, PROCESS_STARTING, PROCESS_UP };
 
@@ -23,6 +24,7 @@ struct process {
     unsigned restarts;
     int64_t started_ms;
     struct timer *timer; /* back-off before the next start */
+    struct warden *warden; /* what is known of its cell */
     bool told_stop;
     bool pinged;       /* and has not answered yet */
     unsigned silent;   /* looks without an answer */

@@ -351,4 +351,9 @@ static void stop(struct role_context *c)
         loop_stop(w->loop);
 }
 
-const struct role_ops worker_ops = {start, on_peer, on_resource, NULL, stop};
+const struct role_ops worker_ops = {
+    .start = start,
+    .on_peer = on_peer,
+    .on_resource = on_resource,
+    .stop = stop,
+};

@@ -18,10 +18,21 @@ const char *role_name(enum role r)
     return r == ROLE_WORKER ? "worker" : "another";
 }
 
-void role_violation(struct role_context *c, enum role peer, const char *what)
+static int reported, gone;
+
+void role_violation(struct role_context *c, enum role peer, int index, const char *what)
 {
-    (void)c, (void)peer, (void)what;
-    _exit(VIOLATION);
+    (void)c;
+    assert_int_equal(peer, ROLE_WORKER);
+    assert_int_equal(index, 0);
+    assert_true(*what);
+    reported++;
+}
+
+void role_distrust(struct role_context *c, const char *what)
+{
+    (void)c, (void)what;
+    _exit(1);
 }
 
 #define LABEL_41 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -103,16 +114,17 @@ static void on_worker(void *arg, uint16_t type, struct slice payload, int fd)
 static void on_gone(void *arg)
 {
     (void)arg;
+    gone++;
 }
 
 static const struct channel_handler scribe_handler = {on_scribe, on_gone}, worker_handler = {on_worker, on_gone};
 
-static struct channel *join(struct bench *b, enum role role, const struct channel_handler *handler)
+static struct channel *join(struct bench *b, enum role role, int index, const struct channel_handler *handler)
 {
     int fds[2];
 
     assert_true(channel_pair(fds, NULL));
-    keeper_ops.on_peer(&b->context, role, 0, fds[0]);
+    keeper_ops.on_peer(&b->context, role, index, fds[0]);
     return channel_new(b->context.loop, fds[1], handler, b);
 }
 
@@ -164,16 +176,29 @@ static void start(struct bench *b, struct fixture *f, enum scribe how)
     if (!b->context.conf || !(b->context.policy = policy_compile(b->context.conf, &why)))
         fail_msg("%s", why.text);
     if (how != IS_GONE) {
-        b->scribe = join(b, ROLE_SCRIBE, &scribe_handler);
+        b->scribe = join(b, ROLE_SCRIBE, 0, &scribe_handler);
         b->last = 0;
         b->how = ACKNOWLEDGES;
         answer(b);
         b->how = how;
     }
-    b->worker = join(b, ROLE_WORKER, &worker_handler);
+    b->worker = join(b, ROLE_WORKER, 0, &worker_handler);
     b->leaves = leaves_new(8, NULL);
     assert_true(keeper_ops.start(&b->context, NULL));
     turn(b);
+}
+
+/* Who broke the table is told of once, and heard no more; the keeper goes on with its other workers. */
+static void go_on_with_another(struct bench *b)
+{
+    assert_int_equal(reported, 1);
+    assert_int_equal(gone, 1);
+    b->story[0] = '\0';
+    b->worker = join(b, ROLE_WORKER, 1, &worker_handler);
+    send_key(b, leaves_public_key(b->leaves));
+    ask(b, 5, "registry.test");
+    turn(b);
+    assert_string_equal(b->story, "+5 ");
 }
 
 /* Each test in a process of its own: the role is one per process. */
@@ -192,7 +217,9 @@ static int status_of(void **state, void (*test)(struct bench *b), enum scribe ho
         say_level(SAY_ERROR);
         start(&b, *state, how);
         test(&b);
-        _exit(0);
+        if (reported)
+            go_on_with_another(&b);
+        _exit(reported ? VIOLATION : 0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -300,7 +327,7 @@ static void leave(struct bench *b)
     turn(b);
     answer(b);
     turn(b);
-    b->worker = join(b, ROLE_WORKER, &worker_handler);
+    b->worker = join(b, ROLE_WORKER, 0, &worker_handler);
     b->how = ACKNOWLEDGES;
     send_key(b, leaves_public_key(b->leaves));
     ask(b, 2, "registry.test");

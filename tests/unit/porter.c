@@ -65,7 +65,7 @@ static struct bench {
     struct role_context context;
     struct loop *loop;
     struct server server;
-    struct channel *worker, *scribe;
+    struct channel *worker, *scribe, *supervisor;
     int origin;
     enum scribe_mood mood;
     uint64_t last_seq;
@@ -75,6 +75,7 @@ static struct bench {
     enum role_message type;
     enum reason reason;
     char text[256]; /* address or detail */
+    int reported, gone; /* violations; channels of workers that were dropped */
     bool own_network;
     bool malformed; /* something the porter sent; an assertion would jump out of the loop */
 } bench;
@@ -140,7 +141,13 @@ static void on_answer(void *arg, uint16_t type, struct slice payload, int fd)
     loop_stop(bench.loop);
 }
 
-static const struct channel_handler worker_handler = {on_answer, on_scribe_end};
+static void on_worker_end(void *arg)
+{
+    (void)arg;
+    bench.gone++;
+}
+
+static const struct channel_handler worker_handler = {on_answer, on_worker_end};
 
 static void pack_dial(struct buf *out, uint32_t id, const char *host, uint16_t port)
 {
@@ -254,6 +261,27 @@ static struct conf *read_conf(void)
     return c;
 }
 
+static struct channel *join_worker(int index)
+{
+    int pair[2];
+
+    assert_true(channel_pair(pair, NULL));
+    porter_ops.on_peer(&bench.context, ROLE_WORKER, index, pair[1]);
+    return channel_new(bench.loop, pair[0], &worker_handler, NULL);
+}
+
+static void on_report(void *arg, uint16_t type, struct slice payload, int fd)
+{
+    struct unpack u = unpack_start(payload);
+
+    (void)arg;
+    bench.malformed |= type != MSG_VIOLATION || fd >= 0 || unpack_u8(&u) != ROLE_WORKER || unpack_u16(&u) != 0 ||
+                       unpack_bytes(&u).len == 0 || !unpack_done(&u);
+    bench.reported++;
+}
+
+static const struct channel_handler supervisor_handler = {on_report, on_scribe_end};
+
 static int set_up(void **state)
 {
     struct fault why = {0};
@@ -272,10 +300,11 @@ static int set_up(void **state)
     assert_true(channel_pair(pair, NULL));
     bench.scribe = channel_new(bench.loop, pair[0], &scribe_handler, NULL);
     porter_ops.on_peer(&bench.context, ROLE_SCRIBE, 0, pair[1]);
+    bench.worker = join_worker(0);
     assert_true(channel_pair(pair, NULL));
-    bench.worker = channel_new(bench.loop, pair[0], &worker_handler, NULL);
-    porter_ops.on_peer(&bench.context, ROLE_WORKER, 0, pair[1]);
-    if (!porter_ops.start(&bench.context, &why))
+    bench.context.control = channel_new(bench.loop, pair[0], &worker_handler, NULL);
+    bench.supervisor = channel_new(bench.loop, pair[1], &supervisor_handler, NULL);
+    if (!porter_ops.gather(&bench.context, &why) || !porter_ops.start(&bench.context, &why))
         fail_msg("%s", why.text);
     scribe_says(MSG_RECORDED, 0);
     turn_for(10);
@@ -290,6 +319,8 @@ static int tear_down(void **state)
     loop_run(bench.loop);
     channel_free(bench.worker);
     channel_free(bench.scribe);
+    channel_free(bench.context.control);
+    channel_free(bench.supervisor);
     server_close(&bench.server);
     close(bench.origin);
     buf_free(&bench.journal);
@@ -458,7 +489,7 @@ static void test_cancel(void **state)
     check_descriptor();
 }
 
-/* ---- what ends the porter's trust ---- */
+/* ---- what ends the porter's trust in a worker ---- */
 
 static void v_unknown(void)
 {
@@ -516,6 +547,14 @@ static void v_twice(void)
     v_host("silent.test", PORT, "", -1);
 }
 
+static bool other_is_served(void)
+{
+    bench.worker = join_worker(1);
+    send_dial(400, "fixed.test", 443);
+    loop_run(bench.loop);
+    return bench.type == MSG_DIALLED && bench.id == 400;
+}
+
 static void test_violations(void **state)
 {
     static const struct {
@@ -542,13 +581,14 @@ static void test_violations(void **state)
 
         if (child == 0) {
             dup2(quiet, 2);
+            bench.worker = join_worker(0); /* its pair is not shared with the process that tests */
             violations[i].send();
             turn_for(100);
-            _exit(0);
+            _exit(bench.reported == 1 && bench.gone == 1 && other_is_served() && !bench.malformed ? 0 : 1);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) == 0)
-            fail_msg("%s: the porter goes on", violations[i].name);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("%s: not told of, not dropped, or the others with it", violations[i].name);
     }
     close(quiet);
 }

@@ -1,0 +1,154 @@
+/* Owns no process and nothing of what it hands out. */
+#include "proxy/handout.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/pack.h"
+#include "base/say.h"
+
+/* Who asks whom: the second may say that the first broke its table. */
+static const enum role wiring[][2] = {
+    {ROLE_WORKER, ROLE_SCRIBE}, {ROLE_WORKER, ROLE_PORTER}, {ROLE_WORKER, ROLE_KEEPER},
+    {ROLE_PORTER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_SCRIBE},
+};
+
+const char *process_name(const struct process *p)
+{
+    static char name[40];
+
+    role_label(p->role, p->index, name, sizeof name);
+    return name;
+}
+
+void process_tell(struct process *p, enum role_message type, const struct buf *payload, int fd)
+{
+    if (p->control && !channel_send(p->control, type, payload ? buf_slice(payload) : slice_make("", 0), fd))
+        say_warning("%s does not take what it is sent", process_name(p));
+}
+
+void handout_config(struct supervisor *s, struct process *p)
+{
+    struct buf message = {0};
+    struct fault why = {0};
+    struct bundle *files = gateway_bundle(s->config, p->role, &why);
+    int fd = files ? bundle_seal(files, &why) : -1;
+
+    bundle_free(files);
+    if (fd < 0) {
+        say_error("%s", why.text);
+        return;
+    }
+    pack_u64(&message, s->generation);
+    process_tell(p, MSG_CONFIG, &message, fd);
+    buf_free(&message);
+    close(fd);
+}
+
+static void give_named(struct process *p, enum role_message type, const char *name, int flag, int fd)
+{
+    struct buf message = {0};
+
+    pack_bytes(&message, slice_of(name));
+    if (flag >= 0)
+        pack_u8(&message, (uint8_t)flag);
+    process_tell(p, type, &message, fd);
+    buf_free(&message);
+}
+
+static void give_listeners(struct supervisor *s, struct process *p)
+{
+    for (size_t i = 0; i < s->assets.n_listening; i++) {
+        const struct listening *l = &s->assets.listening[i];
+        int fd = l->fds[l->n_fds > 1 ? p->index : 0];
+
+        if (l->is_publish == (p->role == ROLE_CLERK))
+            give_named(p, MSG_LISTENER, l->name, l->is_publish, fd);
+    }
+}
+
+static void give_counters(struct supervisor *s, struct process *p, int index)
+{
+    char name[40];
+
+    snprintf(name, sizeof name, "counters/worker %d", index);
+    give_named(p, MSG_SHARED, name, -1, s->assets.counters[index]);
+}
+
+void handout_assets(struct supervisor *s, struct process *p)
+{
+    if (p->role == ROLE_WORKER || p->role == ROLE_CLERK)
+        give_listeners(s, p);
+    if (p->role == ROLE_WORKER) {
+        give_counters(s, p, p->index);
+        give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
+        give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
+    }
+    for (int i = 0; (p->role == ROLE_CLERK || p->role == ROLE_SCRIBE) && i < s->assets.n_workers; i++)
+        give_counters(s, p, i);
+    if (p->role == ROLE_SCRIBE) {
+        give_named(p, MSG_DIRECTORY, "journal", -1, s->assets.journal_fd);
+        give_named(p, MSG_SHARED, "journal-end", -1, s->assets.journal_end);
+    }
+}
+
+/* ---- wiring ---- */
+
+static void give_peer(struct process *to, const struct process *peer, int fd)
+{
+    struct buf message = {0};
+
+    pack_u8(&message, (uint8_t)peer->role);
+    pack_u16(&message, (uint16_t)peer->index);
+    process_tell(to, MSG_PEER, &message, fd);
+    buf_free(&message);
+}
+
+void handout_channel(struct process *a, struct process *b)
+{
+    struct fault why = {0};
+    int pair[2];
+
+    if (!a->control || !b->control)
+        return;
+    if (!channel_pair(pair, &why)) {
+        say_error("%s", why.text);
+        return;
+    }
+    give_peer(a, b, pair[0]);
+    give_peer(b, a, pair[1]);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+bool handout_is_wired(enum role a, enum role b)
+{
+    for (size_t i = 0; i < sizeof wiring / sizeof *wiring; i++)
+        if ((wiring[i][0] == a && wiring[i][1] == b) || (wiring[i][0] == b && wiring[i][1] == a))
+            return true;
+    return false;
+}
+
+bool handout_serves(enum role server, enum role asker)
+{
+    for (size_t i = 0; i < sizeof wiring / sizeof *wiring; i++)
+        if (wiring[i][0] == asker && wiring[i][1] == server)
+            return true;
+    return false;
+}
+
+/* Our own line to the scribe: for revocations. */
+void handout_ourselves(struct supervisor *s, struct process *scribe)
+{
+    static const struct process we = {.role = ROLE_SUPERVISOR};
+    struct fault why = {0};
+    int pair[2];
+
+    if (!channel_pair(pair, &why)) {
+        say_error("%s", why.text);
+        return;
+    }
+    give_peer(scribe, &we, pair[1]);
+    close(pair[1]);
+    recorder_attach(s->recorder, pair[0]);
+}

@@ -1,0 +1,23 @@
+/*
+ * What a process is handed when it starts: its files, the sockets and memory of its role, and channels to those it asks.
+ */
+#ifndef PROXY_HANDOUT_H
+#define PROXY_HANDOUT_H
+
+#include "proxy/supervisor.h"
+
+/* Over its control channel; payload may be NULL. Nothing happens when it is not there. */
+void process_tell(struct process *p, enum role_message type, const struct buf *payload, int fd);
+
+void handout_config(struct supervisor *s, struct process *p);
+void handout_assets(struct supervisor *s, struct process *p);
+/* A new channel between the two, for both. */
+void handout_channel(struct process *a, struct process *b);
+/* Our own line to the scribe. */
+void handout_ourselves(struct supervisor *s, struct process *scribe);
+
+/* Do they talk, one way or the other? And is it asker who asks server, so that server may say that asker broke its table? */
+bool handout_is_wired(enum role a, enum role b);
+bool handout_serves(enum role server, enum role asker);
+
+#endif
