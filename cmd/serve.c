@@ -35,8 +35,8 @@ static const char help[] =
     "Runs the gateway in the foreground until SIGTERM or SIGINT; open exchanges may finish for ten seconds.\n"
     "\n"
     "When every listener accepts it says \"exeat: ready\" and the addresses on standard error, and tells a service "
-    "manager (sd_notify). Started as root, each of its processes gets a user of its own; what is off otherwise is said "
-    "at the start.\n";
+    "manager (sd_notify). Each of its processes is closed in by seccomp and Landlock; started as root, it also gets a user "
+    "and, all but one, an empty network of its own. What is off otherwise is said at the start, and by exeat status.\n";
 
 const struct command command_serve = {
     .name = "serve",

@@ -238,8 +238,10 @@ out:
 const struct command command_status = {
     .name = "status",
     .summary = "whether the gateway is ready, and what its processes do",
-    .help = "Asks the running gateway through its admin socket: roles with process, user and restarts, whether the "
-            "journal accepts records, listeners, counters, and what stands open or is switched off.\n\n"
+    .help = "Asks the running gateway through its admin socket: roles with process, user and restarts, what each may not "
+            "do and how often it was refused something, whether the journal accepts records, listeners, counters, and what "
+            "stands open or is switched off. A role that was refused anything may have been taken over: exeat log query "
+            "--kind finding has the records.\n\n"
             "Exit status: 0 ready; 1 running, but not ready; 3 no gateway answers.",
     .examples = "exeat status\nexeat status --format json | jq .roles",
     .topic = TOPIC_GATEWAY,
