@@ -134,8 +134,8 @@ static void close_in(struct role_context *c)
 {
     const struct role_ops *ops = ops_of(c->role);
     struct fault why = {0};
-    unsigned walls;
-    int ear;
+    unsigned walls = 0;
+    int ear = -1;
 
     if (c->closed)
         return;
