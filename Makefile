@@ -183,7 +183,7 @@ $(B)/bench/relay: $(patsubst %,$(B)/bench/%.o,relay wire)
 $(B)/bench/load $(B)/bench/origin $(B)/bench/relay:
 	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $^ -lssl -lcrypto -o $@
 
-bench: $(B)/exeat $(patsubst %,$(B)/bench/%,load origin relay) ## measure against a plain relay and nginx (QUICK=1: two minutes)
+bench: $(B)/exeat $(patsubst %,$(B)/bench/%,load origin relay) ## measure against a plain relay and other proxies (QUICK=1: some minutes)
 	@tests/install bench
 	@bench/run --build $(B) $(if $(QUICK),--quick) $(BENCH)
 

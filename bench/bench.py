@@ -15,6 +15,7 @@ class Bench:
         self.build = os.path.abspath(build)
         self.directory = directory
         self.ca, self.cert, self.key = (os.path.join(directory, n) for n in ("ca.pem", "cert.pem", "key.pem"))
+        self.ca_key = os.path.join(directory, "ca.key")
         self.make_certificates()
         self.origin = contender.Origin(self, directory)
 

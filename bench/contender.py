@@ -34,24 +34,40 @@ def wait_for(port, child, log):
         raise Failure(f"{child.args[0]} did not start: {f.read()[-2000:]}")
 
 
+def program(name):
+    """Where it is: /usr/sbin is not in everybody's PATH."""
+    path = shutil.which(name) or f"/usr/sbin/{name}"
+    if not os.path.exists(path):
+        raise Failure(f"{name} is missing: tests/install bench")
+    return path
+
+
 class Server:
     """A program with a port of its own, in a directory of its own."""
 
     name = ""
-    direct = True
+    has_workers = True
 
-    def __init__(self, bench, base):
+    def __init__(self, bench, base, workers=1):
         self.bench = bench
-        self.directory = os.path.join(base, self.name)
+        self.workers = workers
+        self.directory = os.path.join(base, self.name if workers == 1 else f"{self.name}-{workers}")
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         self.port = free_port()
         self.log = os.path.join(self.directory, "log")
         self.child = None
 
+    def key(self):
+        return self.name if self.workers == 1 else f"{self.name} {self.workers}"
+
     def spawn(self, *command):
         with open(self.log, "w", encoding="utf-8") as log:
             self.child = subprocess.Popen(command, cwd=self.directory, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         wait_for(self.port, self.child, self.log)
+
+    def write(self, name, text):
+        with open(os.path.join(self.directory, name), "w", encoding="utf-8") as f:
+            f.write(text)
 
     def address(self):
         return f"127.0.0.1:{self.port}"
@@ -85,6 +101,7 @@ class Origin(Server):
 
 class Relay(Server):
     name = "relay"
+    has_workers = False
 
     def start(self):
         self.spawn(self.bench.program("bench/relay"), self.address(), self.bench.cert, self.bench.key,
@@ -92,14 +109,14 @@ class Relay(Server):
 
 
 NGINX = """
-daemon off; pid nginx.pid; error_log stderr; worker_processes 1; worker_rlimit_nofile 20000;
+daemon off; pid nginx.pid; error_log stderr; worker_processes {workers}; worker_rlimit_nofile 20000;
 events {{ worker_connections 15000; }}
 http {{
   access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; client_max_body_size 0;
   client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
   upstream origin {{ server {origin}; keepalive 256; keepalive_requests 1000000000; }}
   server {{
-    listen {address} ssl backlog=4096;
+    listen {address} ssl backlog=4096 reuseport;
     ssl_certificate {cert}; ssl_certificate_key {key}; ssl_protocols TLSv1.3; ssl_ecdh_curve prime256v1;
     location / {{
       proxy_pass https://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_ssl_protocols TLSv1.3;
@@ -115,18 +132,112 @@ class Nginx(Server):
     name = "nginx"
 
     def start(self):
-        with open(os.path.join(self.directory, "nginx.conf"), "w", encoding="utf-8") as f:
-            f.write(NGINX.format(origin=self.bench.origin.address(), address=self.address(), cert=self.bench.cert,
-                                 key=self.bench.key, ca=self.bench.ca, name=NAME))
-        self.spawn(shutil.which("nginx") or "/usr/sbin/nginx", "-p", self.directory, "-c", "nginx.conf", "-e", "stderr")
+        self.write("nginx.conf", NGINX.format(origin=self.bench.origin.address(), address=self.address(),
+                                              cert=self.bench.cert, key=self.bench.key, ca=self.bench.ca, name=NAME,
+                                              workers=self.workers))
+        self.spawn(program("nginx"), "-p", self.directory, "-c", "nginx.conf", "-e", "stderr")
 
     def worker(self):
         return process.tree(self.child.pid)[1]
 
 
-# Everything on: a token, a policy, a scan for 100 canaries each way, the journal. One worker, as nginx.
+HAPROXY = """
+global
+  nbthread {workers}
+  maxconn 7000
+defaults
+  mode http
+  timeout client 600s
+  timeout server 600s
+  timeout connect 10s
+  timeout http-keep-alive 600s
+frontend in
+  bind {address} ssl crt pair.pem ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 curves P-256
+  default_backend origin
+backend origin
+  http-reuse always
+  server origin {origin} ssl verify required ca-file {ca} sni str({name}) verifyhost {name} ssl-min-ver TLSv1.3
+"""
+
+
+class HAProxy(Server):
+    """A TLS-to-TLS reverse proxy: one process, workers are its threads."""
+
+    name = "haproxy"
+
+    def start(self):
+        with open(self.bench.cert, encoding="ascii") as cert, open(self.bench.key, encoding="ascii") as key:
+            self.write("pair.pem", cert.read() + key.read())
+        self.write("haproxy.conf", HAPROXY.format(origin=self.bench.origin.address(), address=self.address(),
+                                                  ca=self.bench.ca, name=NAME, workers=self.workers))
+        self.spawn(program("haproxy"), "-db", "-f", "haproxy.conf")
+
+
+# Client first: the tunnel is answered before the origin is reached, and connections to it are pooled. It is the cheaper
+# of Squid's two ways; the other needs an origin connection and its handshake for each tunnel.
+SQUID = """
+http_port {address} ssl-bump tls-cert={directory}/ca-pair.pem generate-host-certificates=on tls-min-version=1.3
+sslcrtd_program /usr/lib/squid/security_file_certgen -s {directory}/certificates -M 4MB
+sslcrtd_children 1
+ssl_bump bump all
+http_access allow all
+tls_outgoing_options cafile={ca} min-version=1.3
+hosts_file {directory}/hosts
+cache deny all
+cache_mem 0
+memory_pools off
+access_log none
+cache_log stdio:{directory}/cache.log
+cache_store_log none
+pid_filename {directory}/squid.pid
+coredump_dir {directory}
+cache_effective_user proxy
+max_filedescriptors 20000
+client_idle_pconn_timeout 10 minutes
+server_idle_pconn_timeout 10 minutes
+client_request_buffer_max_size 1 MB
+pinger_enable off
+visible_hostname bench
+workers {workers}
+shutdown_lifetime 1 second
+"""
+
+
+class Squid(Server):
+    """The proxy that terminates TLS, as we do; without token, rules, scan and record."""
+
+    name = "squid"
+
+    def start(self):
+        with open(self.bench.ca, encoding="ascii") as cert, open(self.bench.ca_key, encoding="ascii") as key:
+            self.write("ca-pair.pem", cert.read() + key.read())
+        self.write("hosts", f"127.0.0.1 {NAME}\n")
+        self.write("squid.conf", SQUID.format(address=self.address(), directory=self.directory, ca=self.bench.ca,
+                                              workers=self.workers))
+        made = subprocess.run(["/usr/lib/squid/security_file_certgen", "-c", "-s",
+                               os.path.join(self.directory, "certificates"), "-M", "4MB"],
+                              capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise Failure(f"security_file_certgen: {made.stderr}")
+        self.give_away()
+        self.spawn(program("squid"), "-f", "squid.conf", "-n", f"bench{self.port}",
+                   "-N" if self.workers == 1 else "--foreground")
+
+    def give_away(self):
+        """Started as root it becomes Debian's user for it, and has to reach its files."""
+        if os.geteuid() == 0:
+            os.chmod(self.bench.directory, 0o711)
+            for path, _, files in os.walk(self.directory):
+                for name in [path] + [os.path.join(path, f) for f in files]:
+                    shutil.chown(name, "proxy", "proxy")
+
+    def load(self):
+        return super().load() + ["--tunnel", f"{NAME}:{self.bench.origin.port}"]
+
+
+# Everything on: a token, a policy, a scan for 100 canaries each way, the journal.
 EXEAT = """
-gateway: {{ name: gw.bench, state: ., workers: 1 }}
+gateway: {{ name: gw.bench, state: ., workers: {workers} }}
 listen:
   explicit: {{ address: "{address}" }}
 issuers:
@@ -158,8 +269,7 @@ class Exeat(Server):
         if done.returncode:
             raise Failure(f"exeat {' '.join(arguments)}: {done.stderr.strip()}")
         if out:
-            with open(os.path.join(self.directory, out), "w", encoding="ascii") as f:
-                f.write(done.stdout)
+            self.write(out, done.stdout)
 
     def start(self):
         state = os.path.join(self.directory, "state")
@@ -167,7 +277,7 @@ class Exeat(Server):
         self.command("init", "--name", "gw.bench", "--service", f"origin={NAME}:{self.bench.origin.port}", state)
         with open(os.path.join(state, "proxy.conf"), "w", encoding="utf-8") as f:
             f.write(EXEAT.format(address=self.address(), origin=self.bench.origin.address(), ca=self.bench.ca,
-                                 port=self.bench.origin.port, name=NAME))
+                                 port=self.bench.origin.port, name=NAME, workers=self.workers))
         for kind in ("aws", "generic", "github", "npm"):
             self.command("canary", "new", "--kind", kind, "--number", "25")
         self.command("ca", "export", out="ca.pem")
@@ -183,3 +293,6 @@ class Exeat(Server):
             if "worker" in process.read(pid, "cmdline").split("\0"):
                 return pid
         raise Failure("exeat has no process named worker")
+
+
+ALL = {c.name: c for c in (Relay, Nginx, HAProxy, Squid, Exeat)}
