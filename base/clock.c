@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#define LAST_S (INT64_MAX / 1000000000 - 1) /* what nanoseconds can count, to the end of the second */
+
 static int64_t read_ns(clockid_t id)
 {
     struct timespec t;
@@ -131,7 +133,7 @@ static bool parse_offset(struct slice *s, int64_t *seconds)
 bool clock_parse(struct slice text, int64_t *wall_ns)
 {
     struct tm tm = {0};
-    int64_t ns, offset;
+    int64_t ns, offset, second;
 
     if (!digits(&text, 4, 9999, &tm.tm_year) || !literal(&text, '-') || !digits(&text, 2, 12, &tm.tm_mon) ||
         !literal(&text, '-') || !digits(&text, 2, 31, &tm.tm_mday) || !(literal(&text, 'T') || literal(&text, 't')) ||
@@ -141,6 +143,9 @@ bool clock_parse(struct slice text, int64_t *wall_ns)
         return false;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
-    *wall_ns = ((int64_t)timegm(&tm) - offset) * 1000000000 + ns;
+    second = (int64_t)timegm(&tm) - offset;
+    if (second > LAST_S || second < -LAST_S)
+        return false;
+    *wall_ns = second * 1000000000 + ns;
     return true;
 }

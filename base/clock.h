@@ -16,7 +16,7 @@ int64_t clock_mono_ms(void);
 
 /* RFC 3339 in UTC with nanoseconds: 2026-01-02T03:04:05.000000006Z */
 void clock_rfc3339(struct buf *out, int64_t wall_ns);
-/* Reads the same (fraction and offset optional as in RFC 3339). */
+/* Reads the same (fraction and offset optional as in RFC 3339), from 1677 to 2262: what 64 bits hold. */
 bool clock_parse(struct slice text, int64_t *wall_ns);
 
 #endif
