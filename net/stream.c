@@ -410,24 +410,42 @@ bool stream_is_ended(const struct stream *s)
     return s->ended;
 }
 
-bool stream_is_quiet(struct stream *s)
+enum ahead { AHEAD_QUIET, AHEAD_BYTES, AHEAD_END };
+
+static enum ahead look_ahead(struct stream *s)
 {
     ssize_t got;
     char byte;
 
-    if (s->dead || s->ended || s->broken || stream_input(s).len)
-        return false;
+    if (stream_input(s).len)
+        return AHEAD_BYTES;
+    if (s->dead || s->ended || s->broken)
+        return AHEAD_END;
     do
         got = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     while (got < 0 && errno == EINTR);
+    if (got == 0 || (got < 0 && errno != EAGAIN))
+        return AHEAD_END;
+    if (!s->ssl)
+        return got > 0 ? AHEAD_BYTES : AHEAD_QUIET;
     if (got < 0)
-        return errno == EAGAIN && (!s->ssl || !SSL_has_pending(s->ssl));
-    if (got == 0 || !s->ssl)
-        return false;
+        return SSL_has_pending(s->ssl) ? AHEAD_BYTES : AHEAD_QUIET;
     tls_socket_ready(s->ssl, false);
     empty_error_queue();
     got = SSL_peek(s->ssl, &byte, 1);
-    return got <= 0 && from_tls_error(s, (int)got) == WAIT && !SSL_has_pending(s->ssl);
+    if (got > 0 || SSL_has_pending(s->ssl))
+        return AHEAD_BYTES;
+    return from_tls_error(s, (int)got) == WAIT ? AHEAD_QUIET : AHEAD_END;
+}
+
+bool stream_is_quiet(struct stream *s)
+{
+    return look_ahead(s) == AHEAD_QUIET;
+}
+
+bool stream_has_spoken(struct stream *s)
+{
+    return look_ahead(s) == AHEAD_BYTES;
 }
 
 /* Written at the end of the turn; only what the socket does not take then costs a change of interest. */

@@ -211,11 +211,21 @@ static enum exchange_state pump_request(struct exchange *x)
 
 static enum exchange_state pump_response(struct exchange *x);
 
+static enum exchange_state service_failed(struct exchange *x, enum reason reason, const char *text);
+
+/* What it says before it is asked is no answer. Of a pooled connection bucket_take has made sure. */
+static bool spoke_first(const struct exchange *x)
+{
+    return !x->reused && stream_has_spoken(x->upstream->stream);
+}
+
 static enum exchange_state begin_forward(struct exchange *x)
 {
     struct stream *to = x->upstream->stream;
     enum exchange_state next;
 
+    if (spoke_first(x))
+        return service_failed(x, REASON_UPSTREAM_MALFORMED, "it spoke before it was asked");
     stream_set_handler(to, exchange_on_upstream, x);
     message_expect(x->upstream->response, slice_is(x->head->method, "HEAD"));
     buf_append(stream_out(to), buf_slice(&x->out_head));

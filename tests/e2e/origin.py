@@ -1,8 +1,10 @@
 """A raw origin: records every byte it is sent and answers by script, over TLS or plain."""
 import socket
 import ssl
+import struct
 import subprocess
 import threading
+import time
 
 
 def run(*words):
@@ -51,7 +53,9 @@ class Origin:
 
     def __init__(self, cert=None, key=None, script=ok, everywhere=False):
         self.script, self.requests, self.raw, self.connections = script, [], [], 0
-        self.early = None  # bytes said at once after a head, whatever follows it; then it closes
+        self.early = None  # bytes said at once after a head, whatever follows it; with Connection: close it closes then
+        self.greeting = b""  # said before any request
+        self.abrupt = False  # it goes without close_notify, and with a reset
         self.lock = threading.Lock()
         self.reading = threading.Event()  # cleared: bodies are left in the socket
         self.reading.set()
@@ -89,6 +93,7 @@ class Origin:
                 connection = self.context.wrap_socket(connection, server_side=True)
             with self.lock:
                 self.connections += 1
+            connection.sendall(self.greeting)
             reader = Reader(connection, self)
             while self.exchange(connection, reader):
                 pass
@@ -96,7 +101,10 @@ class Origin:
             pass
         finally:
             try:
-                if isinstance(connection, ssl.SSLSocket):
+                if self.abrupt:
+                    time.sleep(0.02)  # a reset overtakes what is under way
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                elif isinstance(connection, ssl.SSLSocket):
                     connection.unwrap()
             except (OSError, ValueError):
                 pass
@@ -110,8 +118,10 @@ class Origin:
         entry = Request(head, b"", False, head)
         with self.lock:
             self.requests.append(entry)
-        if self.early:
-            connection.sendall(self.early)
+        if early := self.early:
+            connection.sendall(early)
+            while b"connection: close" not in early.lower() and reader.more():
+                pass
             return False
         if b"expect: 100-continue" in head.lower():
             connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")

@@ -214,6 +214,34 @@ static void bytes_or_an_end_not_read_yet_make_it_useless(void **state)
     }
 }
 
+/* A new connection: bytes before any request are told from an end, which has an event of its own. */
+static void who_speaks_first_is_told_from_who_goes(void **state)
+{
+    static const struct {
+        const char *name, *says;
+        bool ends, spoken;
+    } rows[] = {
+        {"silent", "", false, false},
+        {"a greeting", "220 mail", false, true},
+        {"an end", "", true, false},
+        {"a greeting and the end", "220 mail", true, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct bench b = begin(roomy);
+        struct upstream *u = connect_for(&b, "a");
+
+        assert_int_equal(write(b.peers[0], rows[i].says, strlen(rows[i].says)), strlen(rows[i].says));
+        if (rows[i].ends)
+            assert_int_equal(shutdown(b.peers[0], SHUT_WR), 0);
+        if (stream_has_spoken(u->stream) != rows[i].spoken)
+            fail_msg("%s", rows[i].name);
+        upstream_close(u, true);
+        end(&b);
+    }
+}
+
 static void an_older_quiet_one_is_taken_instead(void **state)
 {
     struct bench b = begin(roomy);
@@ -262,6 +290,7 @@ int main(void)
         cmocka_unit_test(idle_ones_end_after_their_time),
         cmocka_unit_test(one_that_speaks_or_ends_is_dropped),
         cmocka_unit_test(bytes_or_an_end_not_read_yet_make_it_useless),
+        cmocka_unit_test(who_speaks_first_is_told_from_who_goes),
         cmocka_unit_test(an_older_quiet_one_is_taken_instead),
         cmocka_unit_test(keys_are_bounded_but_those_in_use_stay),
     };
