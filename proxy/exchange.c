@@ -74,7 +74,7 @@ void exchange_progress(struct exchange *x)
         return;
     }
     wait = *(const int64_t *)((const char *)&w->limits + offset);
-    if (x->state == EXCHANGE_FORWARD && !x->body_done)
+    if (x->state == EXCHANGE_FORWARD && (!x->body_done || x->response_begun))
         wait = w->limits.body_ms;
     timer_set(x->session->timer, time_left(x) < wait ? time_left(x) : wait);
 }

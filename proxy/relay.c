@@ -462,16 +462,8 @@ static enum exchange_state more_response(struct exchange *x)
     return pump_response(x);
 }
 
-/* Does it bring the exchange forward? What a client says after its request's end does not. */
-static bool is_progress(const struct exchange *x, struct event ev)
+static enum exchange_state forward(struct exchange *x, struct event ev)
 {
-    return ev.type != EV_DEADLINE && ev.type != EV_ENTER && (ev.type != EV_CLIENT_DATA || !x->body_done);
-}
-
-enum exchange_state relay_on_forward(struct exchange *x, struct event ev)
-{
-    if (is_progress(x, ev))
-        exchange_progress(x);
     switch (ev.type) {
     case EV_ENTER:
         return begin_forward(x);
@@ -493,4 +485,21 @@ enum exchange_state relay_on_forward(struct exchange *x, struct event ev)
     default:
         return EXCHANGE_STAY;
     }
+}
+
+/*
+ * Did it bring the exchange forward? What a client says after its request's end does not; nor does a piece of a response's
+ * head, which is due as a whole.
+ */
+enum exchange_state relay_on_forward(struct exchange *x, struct event ev)
+{
+    bool asked = x->body_done, head_due = asked && !x->response_begun;
+    int interims = x->interims;
+    enum exchange_state next = forward(x, ev);
+
+    if (next != EXCHANGE_STAY || (ev.type == EV_CLIENT_DATA && asked))
+        return next;
+    if (!head_due || x->response_begun || x->interims != interims)
+        exchange_progress(x);
+    return EXCHANGE_STAY;
 }

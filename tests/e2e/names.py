@@ -24,10 +24,10 @@ def answer(packet):
 
 
 class Names:
-    def __init__(self):
+    def __init__(self, port=0):
         self.asked = []
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind(("127.0.0.1", 0))
+        self.socket.bind(("127.0.0.1", port))
         self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
 
@@ -41,7 +41,10 @@ class Names:
             except (IndexError, struct.error):
                 continue
             self.asked.append(name.lower())
-            self.socket.sendto(reply, peer)
+            try:
+                self.socket.sendto(reply, peer)
+            except OSError:
+                return
 
     def close(self):
         self.socket.close()
