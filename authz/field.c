@@ -71,28 +71,29 @@ static bool is(struct slice name, struct slice known)
     return true;
 }
 
-enum { FILTER_BITS = 1024 };
+enum { CHAINS = 512, N_KNOWN = sizeof table / sizeof *table };
 
-static size_t filter_bit(struct slice name)
+static size_t chain_of(struct slice name)
 {
-    return (name.len * 31 + (unsigned char)fold(name.ptr[0]) * 7 + (unsigned char)fold(name.ptr[name.len - 1])) %
-           FILTER_BITS;
+    return (name.len * 31 + (unsigned char)fold(name.ptr[0]) * 7 + (unsigned char)fold(name.ptr[name.len - 1])) % CHAINS;
 }
 
-/* Says at once that most names are not in the table; made from it at the first question. */
-static bool may_be_known(struct slice name)
+/* Finds in the table by length, first and last letter; the chains are made at the first question. */
+static const struct known *find(struct slice name)
 {
-    static unsigned char filter[FILTER_BITS / 8];
+    static uint8_t first[CHAINS], next[N_KNOWN + 1]; /* 1 and up: place in the table; 0: the end */
     static bool made;
-    size_t bit;
 
-    for (size_t i = 0; !made && i < sizeof table / sizeof *table; i++) {
-        bit = filter_bit(table[i].name);
-        filter[bit / 8] |= (unsigned char)(1u << bit % 8);
+    _Static_assert(N_KNOWN < UINT8_MAX, "chains have bytes");
+    for (size_t i = N_KNOWN; !made && i > 0; i--) {
+        next[i] = first[chain_of(table[i - 1].name)];
+        first[chain_of(table[i - 1].name)] = (uint8_t)i;
     }
     made = true;
-    bit = filter_bit(name);
-    return filter[bit / 8] >> bit % 8 & 1;
+    for (size_t i = first[chain_of(name)]; i; i = next[i])
+        if (is(name, table[i - 1].name))
+            return &table[i - 1];
+    return NULL;
 }
 
 static bool is_family(struct slice name)
@@ -112,12 +113,12 @@ static bool is_family(struct slice name)
 
 unsigned field_meaning(struct slice name)
 {
+    const struct known *known;
+
     if (name.len == 0)
         return 0;
-    if (may_be_known(name))
-        for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-            if (is(name, table[i].name))
-                return table[i].meaning;
+    if ((known = find(name)))
+        return known->meaning;
     return is_family(name) ? FIELD_AMBIENT : 0;
 }
 

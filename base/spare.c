@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHIFT_MIN = 9, SHIFT_MAX = 14, KEEP_MAX = 128 };
+enum { SHIFT_MIN = 6, SHIFT_MAX = 14, KEEP_MAX = 128 };
 
 #if defined __SANITIZE_ADDRESS__
 #define KEEPS 0
@@ -28,11 +28,7 @@ static struct shelf {
 
 static unsigned shift_of(size_t size)
 {
-    unsigned shift = SHIFT_MIN;
-
-    while ((size_t)1 << shift < size)
-        shift++;
-    return shift;
+    return 64 - (unsigned)__builtin_clzll(size - 1); /* is_kept has seen to it that size is more than one */
 }
 
 static int is_kept(size_t size)

@@ -172,6 +172,18 @@ struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe)
     return c->hit;
 }
 
+struct hit scan_feed_whole(struct scan *c, struct slice bytes, uint64_t *safe)
+{
+    c->hit = scanner_text(c->scanner, bytes);
+    if (c->needle)
+        c->hit = earlier(c->hit, hit_of_needle(needle_text(c->needle, bytes)));
+    c->total = bytes.len;
+    if (!c->hit.found)
+        c->safe = c->total;
+    *safe = c->safe;
+    return c->hit;
+}
+
 struct hit scan_finish(struct scan *c, uint64_t *safe)
 {
     if (!c->hit.found && c->needle)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/spare.h"
 #include "net/line.h"
 
 enum { EXTENSION_MAX = 1024, SIZE_DIGITS = 16 };
@@ -41,6 +42,7 @@ struct message {
     uint64_t left; /* of the length or the chunk */
     struct buf raw, trailer_raw;
     struct field *fields, *trailers;
+    size_t fields_size;
     size_t n_trailers;
     struct head head;
     struct slice body;
@@ -61,7 +63,7 @@ void message_reset(struct message *m)
 {
     buf_free(&m->raw);
     buf_free(&m->trailer_raw);
-    free(m->fields);
+    spare_put(m->fields, m->fields_size);
     free(m->trailers);
     *m = (struct message){.kind = m->kind, .limits = m->limits};
 }
@@ -204,9 +206,8 @@ static enum message_event head_complete(struct message *m, struct fault *why)
 {
     struct slice raw = buf_slice(&m->raw);
 
-    m->fields = malloc((m->n_lines + 1) * sizeof *m->fields); /* each is written before it is counted */
-    if (!m->fields)
-        abort();
+    m->fields_size = (m->n_lines + 1) * sizeof *m->fields;
+    m->fields = spare_get(m->fields_size); /* each is written before it is counted */
     if (!head_parse(m->kind, raw, m->limits, m->fields, &m->head, why) ||
         !head_second_opinion(m->kind, raw, &m->head, why))
         return broken(m, why);

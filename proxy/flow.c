@@ -57,7 +57,8 @@ static void release(struct flow *f, struct slice fresh, uint64_t safe)
 struct hit flow_data(struct flow *f, struct slice bytes)
 {
     uint64_t safe = 0;
-    struct hit hit = scan_feed(f->scan, bytes, &safe);
+    bool whole = f->length && bytes.len == f->length && !f->total;
+    struct hit hit = whole ? scan_feed_whole(f->scan, bytes, &safe) : scan_feed(f->scan, bytes, &safe);
 
     f->total += bytes.len;
     if (!f->holds) {

@@ -15,6 +15,7 @@ struct flow {
     struct buf ready;    /* framed bytes, kept while there is no stream to write to */
     struct stream *to;   /* NULL: collect in ready */
     enum framing framing; /* as it goes out */
+    uint64_t length;     /* of FRAMING_LENGTH when the caller knows it; else 0 */
     bool holds;          /* hold back until the scanner says safe; else pass and only look */
     bool ended;          /* flow_end was called */
     uint64_t released;   /* content bytes let go */

@@ -136,6 +136,7 @@ static enum exchange_state take_body(struct exchange *x, bool *more)
 static void begin_flow_up(struct exchange *x)
 {
     flow_start(&x->up, x->worker->scanner, exchange_token(x), x->head->framing, true);
+    x->up.length = x->head->framing == FRAMING_LENGTH ? x->head->length : 0;
 }
 
 static bool is_enough(const struct exchange *x)
@@ -330,6 +331,7 @@ static enum exchange_state begin_response(struct exchange *x)
     rewrite_response(h, &frame, x->worker->gateway, x->worker->via, stream_out(client));
     scan_response_lines(x, stream_out(client), before, "response head");
     flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
+    x->down.length = frame.framing == FRAMING_LENGTH ? frame.length : 0;
     flow_attach(&x->down, client, false);
     return EXCHANGE_STAY;
 }

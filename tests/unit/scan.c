@@ -190,6 +190,20 @@ static bool stream_holds(const struct scanner *s, const struct row *r, const str
     return good;
 }
 
+/* All at once: the same answer as in pieces. */
+static bool whole_holds(const struct scanner *s, const struct row *r, const struct text *t)
+{
+    struct scan *c = scan_start(s, SLICE(TOKEN));
+    size_t len = buf_len(&t->bytes);
+    uint64_t safe = 0;
+    bool good = is_expected(r, t, scan_feed_whole(c, buf_slice(&t->bytes), &safe));
+
+    good = good && (r->canary ? safe <= t->first : safe == len);
+    good = good && is_expected(r, t, scan_finish(c, &safe)) && (r->canary ? safe <= t->first : safe == len);
+    scan_free(c);
+    return good;
+}
+
 static void test_texts(void **state)
 {
     const struct fixture *f = *state;
@@ -200,6 +214,8 @@ static void test_texts(void **state)
 
             if (!is_expected(&rows[i], &t, scanner_text_with(f->scanner, buf_slice(&t.bytes), SLICE(TOKEN))))
                 fail_msg("%s, at %zu", rows[i].name, shift);
+            if (!whole_holds(f->scanner, &rows[i], &t))
+                fail_msg("%s, at %zu, as the one feed of a scan", rows[i].name, shift);
             buf_free(&t.bytes);
         }
 }
