@@ -91,6 +91,10 @@ $(B)/libexeat.a: $(OBJECTS) $(LLHTTP)
 $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
 	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(LTO) $(HARDEN) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@
 
+# The program with its worker taken over: the tests' own, next to the one that is shipped.
+$(B)/hostile: tests/hostile/worker.c $(B)/cmd/main.o $(B)/libexeat.a
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/cmd/main.o $(B)/libexeat.a $(LIBS) -o $@
+
 $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
 	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka libjwt) -o $@
@@ -105,7 +109,7 @@ docs: $(B)/exeat ## write docs/configuration.md and docs/reasons.md from their t
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)
 
-e2e: test-deps $(B)/exeat ## run the end-to-end tests (pytest)
+e2e: test-deps $(B)/exeat $(B)/hostile ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
 	@EXEAT=$(abspath $(B)/exeat) SANITIZED=$(SANITIZED) timeout -s INT -k 30 $(E2E_SECONDS) $(PYTHON) -B -m pytest -q -p no:cacheprovider \
 	    -o faulthandler_timeout=240 $(PYTEST) tests/e2e

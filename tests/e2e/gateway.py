@@ -67,9 +67,9 @@ services:
 {services}
 """)
 
-    def start(self, **more):
+    def start(self, command=None, **more):
         self.log = open(self.directory / "log", "ab+")
-        self.process = subprocess.Popen([EXEAT, "-c", self.config, "serve"], stderr=self.log, stdout=self.log,
+        self.process = subprocess.Popen(command or [EXEAT, "-c", self.config, "serve"], stderr=self.log, stdout=self.log,
                                         env=clean_environment(), **more)
         deadline = time.monotonic() + PATIENCE
         while b"exeat: ready" not in self.output():
