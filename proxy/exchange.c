@@ -265,7 +265,7 @@ static bool reply_keeps_alive(const struct exchange *x)
 {
     const struct session *s = x->session;
 
-    if (!x->head || !x->keep_alive || !x->body_done || s->client_ended || s->closing)
+    if (!x->head || !x->keep_alive || !x->body_done || !session_expects_more(s))
         return false;
     if (s->tunnel.open && (reason_is_token(x->reason) || x->reason == REASON_TOKEN_FOREIGN))
         return false;

@@ -285,7 +285,7 @@ static struct response_frame frame_for(struct exchange *x, const struct head *h)
         f.framing = FRAMING_NONE;
     else if (f.framing == FRAMING_CHUNKED || f.framing == FRAMING_CLOSE)
         f.framing = x->head->minor >= 1 ? FRAMING_CHUNKED : FRAMING_CLOSE;
-    f.keep_alive = x->keep_alive && x->body_done && !s->client_ended && !s->closing && f.framing != FRAMING_CLOSE;
+    f.keep_alive = x->keep_alive && x->body_done && session_expects_more(s) && f.framing != FRAMING_CLOSE;
     return f;
 }
 

@@ -408,6 +408,11 @@ void session_tick(struct session *s)
     s->busy = false;
 }
 
+bool session_expects_more(const struct session *s)
+{
+    return !s->closing && (!s->client_ended || stream_input(s->client).len > 0);
+}
+
 bool session_is_idle(const struct session *s)
 {
     return s->state == SESSION_HEAD && !message_is_open(s->message);

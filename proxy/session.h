@@ -75,6 +75,8 @@ void session_set_identity(struct session *s, struct identity *i, struct slice to
 void session_cut(struct session *s, enum reason why);
 /* Each second: a connection that did nothing since the last time gives its buffers back. */
 void session_tick(struct session *s);
+/* May another request follow: the client has not ended, or what it sent before is not all read. */
+bool session_expects_more(const struct session *s);
 /* Between requests. */
 bool session_is_idle(const struct session *s);
 

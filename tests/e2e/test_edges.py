@@ -1,11 +1,12 @@
 """What the files of cases cannot say: the edges of TLS, whose token a request carries, ends at every stage."""
+import re
 import select
 import ssl
 import time
 
 import pytest
 from conftest import BOTH
-from gateway import connect_head, wait_until
+from gateway import basic, connect_head, wait_until
 
 EXTRA = "limits: {header-time: 2s, head: 16k}"
 UNRECOGNIZED_NAME, NO_APPLICATION_PROTOCOL = b"\x15\x03\x03\x00\x02\x02\x70", b"\x15\x03\x03\x00\x02\x02\x78"
@@ -242,3 +243,126 @@ def test_trailers_pass_the_same_list_as_fields(gateway, token, origins):
     assert wire.response().status == 200
     raw = origins[0].requests[0].raw
     assert raw.endswith(b"0\r\nX-Sum: 1\r\n\r\n") and b"X-Forwarded-For" not in raw
+
+
+# ---- a tunnel is one sandbox's
+
+
+INNER = {
+    "the same": (lambda g, own: f"Bearer {own}", 200, None),
+    "the same, as Basic": (lambda g, own: basic(own), 200, None),
+    "another of the sandbox": (lambda g, own: f"Bearer {g.token(BOTH, sandbox='inner', lifetime='20m')}", 200, None),
+    "an older one of the sandbox": (lambda g, own: f"Bearer {g.token(BOTH, sandbox='inner', lifetime='1m')}", 200, None),
+    "another sandbox's": (lambda g, own: f"Bearer {g.token(BOTH, sandbox='helper')}", 403, "token_foreign"),
+    "another sandbox's, as Basic": (lambda g, own: basic(g.token(BOTH, sandbox="helper")), 403, "token_foreign"),
+    "one that does not verify": (lambda g, own: f"Bearer {own[:-8]}AAAAAAAA", 403, "token_signature"),
+    "no token": (lambda g, own: "Bearer abc", 403, "token_malformed"),
+    "a scheme we do not speak": (lambda g, own: "Negotiate YII=", 403, "token_malformed"),
+}
+
+
+@pytest.mark.parametrize("port", [443, 80])
+@pytest.mark.parametrize("name", INNER)
+def test_a_token_inside_a_tunnel(gateway, origins, name, port):
+    make, status, reason = INNER[name]
+    own = gateway.token(BOTH, sandbox="inner")
+    wire = gateway.tunnel("registry.test", own, port=port, tls=port == 443)
+    wire.send(get("/pkg/1", fields=f"Proxy-Authorization: {make(gateway, own)}\r\n") + get("/pkg/2"))
+    answer = wire.response()
+    assert (answer.status, answer.reason) == (status, reason)
+    if status == 200:
+        assert wire.response().status == 200
+    else:
+        assert wire.rest() == b"", "nothing more is answered in a tunnel that somebody else spoke in"
+        assert gateway.wait_for(kind="decision", reason=reason)[-1]["sandbox"] == "inner"
+    seen = [r for o in origins for r in o.requests]
+    assert [r.target for r in seen] == (["/pkg/1", "/pkg/2"] if status == 200 else [])
+    assert all(r.field("proxy-authorization") is None for r in seen)
+
+
+# ---- the client has nothing more to say: at every stage
+
+
+def half_closed(wire, sent):
+    wire.socket.settimeout(15)
+    wire.send(sent)
+    wire.half_close()
+    return wire
+
+
+PLAIN = get("http://registry.test/pkg/a", fields="Proxy-Authorization: Bearer {token}\r\n")
+PUT = get("http://upload.test/up/x", "upload.test", "Proxy-Authorization: Bearer {token}\r\nContent-Length: 10\r\n", "PUT")
+CONNECT = "CONNECT registry.test:{port} HTTP/1.1\r\nHost: registry.test:{port}\r\nProxy-Authorization: Bearer {token}\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent,statuses,complete", [
+    pytest.param("", [], 0, id="nothing sent"),
+    pytest.param("GET http://registry.te", [400], 0, id="half a request line"),
+    pytest.param(PLAIN[:-2], [400], 0, id="a head without its empty line"),
+    pytest.param(PLAIN, [200], 1, id="a request"),
+    pytest.param(PLAIN + PLAIN, [200, 200], 2, id="two requests"),
+    pytest.param(PLAIN + PLAIN[:-30], [200, 400], 1, id="a request and a half"),
+    pytest.param(PUT + "0123456789", [200], 1, id="a request with its content"),
+    pytest.param(PUT, [], 0, id="a request without its content"),
+    pytest.param(PUT + "012", [], 0, id="a request with a part of its content"),
+    pytest.param(CONNECT.format(port=443, token="{token}")[:-2], [400], 0, id="half a CONNECT"),
+    pytest.param(CONNECT.format(port=443, token="{token}"), [200], 0, id="CONNECT and no TLS"),
+    pytest.param(CONNECT.format(port=80, token="{token}"), [200], 0, id="CONNECT and no request"),
+    pytest.param(CONNECT.format(port=80, token="{token}") + "GET /pk", [200, 400], 0, id="CONNECT and half a request"),
+    pytest.param(CONNECT.format(port=80, token="{token}") + get(), [200, 200], 1, id="CONNECT and a request"),
+    pytest.param(CONNECT.format(port=443, token="{token}") + "\x16\x03\x01\x02", [200], 0, id="CONNECT and half a ClientHello"),
+])
+def test_a_half_close_in_plain(gateway, token, origins, sent, statuses, complete):
+    wire = half_closed(gateway.connect(), sent.replace("{token}", token).encode("latin-1"))
+    for status in statuses:
+        assert wire.response("CONNECT" if sent.startswith("CONNECT") and status == 200 and status is statuses[0] else "GET").status == status
+    rest = wire.rest()
+    assert not re.search(rb"HTTP/1\.1 \d", rest), rest
+    wait_until(lambda: all(r.over for o in origins for r in o.requests), "the origins")
+    assert sum(r.complete for o in origins for r in o.requests) == complete
+
+
+@pytest.mark.parametrize("sent,status,complete", [
+    pytest.param("", None, 0, id="nothing sent"),
+    pytest.param(get()[:-2], 400, 0, id="half a head"),
+    pytest.param(get(), 200, 1, id="a request"),
+    pytest.param(get("/nowhere"), 403, 0, id="a request that is refused"),
+])
+@pytest.mark.parametrize("how", ["close_notify", "end"])
+def test_a_half_close_in_tls(gateway, token, origins, sent, status, complete, how):
+    """close_notify ends what the client says, and the answer still comes; an end of TCP alone is a cut, and nobody hangs."""
+    hello, wire = Hello(gateway, "registry.test"), plain_tunnel(gateway, token)
+    wire.send(hello.bytes)
+    hello.finish(wire, hello.tls.do_handshake)
+    hello.step(hello.tls.write, sent.encode())
+    if how == "close_notify":
+        hello.step(hello.tls.unwrap)
+    wire.send(hello.from_us.read())
+    if how == "end":
+        wire.half_close()
+    data = wire.rest()
+    hello.to_us.write(data)
+    answer = b""
+    while True:
+        try:
+            done, piece = hello.step(hello.tls.read, 65536)
+        except ssl.SSLError:
+            break
+        if not done or not piece:
+            break
+        answer += piece
+    if how == "close_notify" and status:
+        assert answer.startswith(b"HTTP/1.1 %d" % status)
+    assert len(re.findall(rb"HTTP/1\.1 \d", answer)) <= 1
+    wait_until(lambda: all(r.over for o in origins for r in o.requests), "the origins")
+    assert sum(r.complete for o in origins for r in o.requests) <= complete
+
+
+def test_a_cut_inside_a_body_in_tls_is_no_end_of_it(gateway, token, origins):
+    wire = gateway.tunnel("upload.test", token)
+    wire.send(get("/up/x", "upload.test", "Content-Length: 200000\r\n", "PUT") + 100000 * "x")
+    wait_until(lambda: origins[0].requests, "the head at the origin")
+    wire.half_close()
+    assert wire.is_closed()
+    wait_until(lambda: origins[0].requests[0].over, "the end at the origin")
+    assert not origins[0].requests[0].complete
