@@ -85,6 +85,18 @@ static void print_cell(struct buf *out, const json_t *role)
     buf_text(out, json_array_size(json_object_get(cell, "missing")) ? ")\n" : "\n");
 }
 
+/* It has no cell; what it keeps of root's powers is how tight it is. */
+static void print_supervisor(struct buf *out, const json_t *supervisor)
+{
+    const json_t *powers = json_object_get(supervisor, "powers"), *power;
+    size_t i;
+
+    buf_printf(out, "%-12s %s", "supervisor", json_array_size(powers) ? "use other powers of root than" : "use any power of root\n");
+    json_array_foreach(powers, i, power)
+        buf_printf(out, "%s %s", i ? "," : "", json_string_value(power));
+    buf_text(out, json_array_size(powers) ? "\n" : "");
+}
+
 static void print_cells(struct buf *out, const json_t *status)
 {
     const json_t *role;
@@ -92,6 +104,7 @@ static void print_cells(struct buf *out, const json_t *status)
     size_t i;
 
     buf_printf(out, "\n%-12s MAY NOT\n", "ROLE");
+    print_supervisor(out, json_object_get(status, "supervisor"));
     json_array_foreach(json_object_get(status, "roles"), i, role) {
         if (strcmp(before, text_of(role, "role")) != 0)
             print_cell(out, role);

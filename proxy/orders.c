@@ -2,8 +2,10 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "proxy/powers.h"
 #include "proxy/supervisor.h"
 
 static const char *const wall_names[] = {"calls", "heard", "files", "network"}; /* by the bits of enum cell_wall */
@@ -36,6 +38,16 @@ static json_t *cell(const struct process *p)
                      walls(cell_walls(p->role) & ~warden_walls(p->warden)), "refused",
                      (json_int_t)warden_refused(p->warden), "ended", (json_int_t)warden_ended(p->warden), "refusals",
                      refused(p->warden));
+}
+
+static json_t *supervisor(void)
+{
+    json_t *powers = json_array();
+    const char *name;
+
+    for (size_t at = 0; (name = powers_next(&at));)
+        json_array_append_new(powers, json_string(name));
+    return json_pack("{s:i, s:I, s:o}", "pid", (int)getpid(), "uid", (json_int_t)geteuid(), "powers", powers);
 }
 
 static json_t *roles(const struct supervisor *s)
@@ -76,10 +88,10 @@ static json_t *notes(const struct supervisor *s)
 
 static json_t *answer_status(const struct supervisor *s)
 {
-    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
+    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
                                EXEAT_VERSION, "generation", (json_int_t)s->generation, "uptime_s",
-                               (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "roles", roles(s),
-                               "listeners", listeners(s), "notes", notes(s));
+                               (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "supervisor", supervisor(),
+                               "roles", roles(s), "listeners", listeners(s), "notes", notes(s));
 
     return json_pack("{s:b, s:o}", "ok", 1, "status", status);
 }

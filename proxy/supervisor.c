@@ -13,6 +13,7 @@
 #include "base/say.h"
 #include "proxy/handout.h"
 #include "proxy/notify.h"
+#include "proxy/powers.h"
 #include "proxy/spawn.h"
 
 enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000, RETRY_MS = 2000 };
@@ -457,6 +458,7 @@ int supervisor_run(struct gateway_config *config, bool debug)
     struct supervisor s = {.config = config, .generation = 1, .debug = debug};
     struct fault why = {0};
 
+    powers_shed();
     the_supervisor = &s;
     s.loop = loop_new();
     s.started_ms = loop_now_ms(s.loop);

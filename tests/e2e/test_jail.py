@@ -3,6 +3,7 @@ Least privilege, shown: what a role that was taken over can do. In the first par
 and makes them call the kernel (inject.py). In the second the worker of a real gateway is a hostile one (build/hostile, see
 tests/hostile/worker.c), which says to the other roles what it likes.
 """
+import contextlib
 import json
 import os
 import re
@@ -115,6 +116,22 @@ def test_all_but_the_porter_live_where_there_is_no_network(gateway):
         lines = open(f"/proc/{pid_of(gateway, role)}/net/dev").read().splitlines()[2:]
         assert [line.split(":")[0].strip() for line in lines] == ["lo"]
         assert open(f"/proc/{pid_of(gateway, role)}/net/route").read().count("\n") <= 1  # a head at most
+
+
+# chown, dac_override, fowner, kill, setgid, setuid, net_bind_service, sys_admin
+POWERS = sum(1 << n for n in (0, 1, 3, 5, 6, 7, 10, 21))
+
+
+@pytest.mark.skipif(not ROOT, reason="root has powers to shed")
+def test_the_supervisor_keeps_few_of_roots_powers_and_nothing_it_starts_has_others(gateway):
+    fields = dict(line.split(":\t", 1) for line in open(f"/proc/{gateway.process.pid}/status") if ":\t" in line)
+    assert {int(fields[f], 16) & ~POWERS for f in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")} == {0}
+    assert fields["NoNewPrivs"].strip() == "1"
+    told = status(gateway)["supervisor"]
+    assert told["pid"] == gateway.process.pid and len(told["powers"]) == bin(int(fields["CapEff"], 16)).count("1")
+    assert "supervisor   use other powers of root than " + ", ".join(told["powers"]) in exeat("status", config=gateway.config).stdout
+    core = next(line for line in open(f"/proc/{gateway.process.pid}/limits") if line.startswith("Max core file size"))
+    assert core.split()[4:6] == ["0", "0"]
 
 
 def test_a_sanitizers_build_says_that_its_cells_are_open_and_no_other_does(gateway):
@@ -392,7 +409,9 @@ class Taken:
         self.file = self.socket.makefile("r")
 
     def order(self, peer, message, payload=b"", descriptor=False):
-        self.socket.sendall(f"{peer} {M[message]} {payload.hex()}{' fd' if descriptor else ' '}\n".encode())
+        line = f"{peer} {M[message]} {payload.hex()}{' fd' if descriptor else ' '}\n"
+        with contextlib.suppress(ConnectionError):  # it may be ended while it still speaks
+            self.socket.sendall(line.encode())
 
     def hear(self, peer, *messages):
         """The first of these that the peer says: its name, its payload, and whether a descriptor came."""

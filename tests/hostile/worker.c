@@ -8,6 +8,7 @@
  *
  * What peers say comes back as "PEER TYPE HEX", with " fd" when a descriptor came; "PEER gone" when a channel ended.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,8 @@ static void on_orders(void *arg, unsigned ready)
     char *end;
 
     (void)arg, (void)ready;
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
     if (got <= 0) {
         watch_free(obeying);
         obeying = NULL;
