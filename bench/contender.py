@@ -21,17 +21,24 @@ def free_port():
         return s.getsockname()[1]
 
 
-def wait_for(port, child, log):
-    for _ in range(200):
-        if child.poll() is not None:
+def accepts(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 0.2).close()
+        return True
+    except OSError:
+        return False
+
+
+def wait_until(done, server):
+    """Until it is done; its process must live."""
+    for _ in range(600):
+        if server.child.poll() is not None:
             break
-        try:
-            socket.create_connection(("127.0.0.1", port), 0.2).close()
+        if done():
             return
-        except OSError:
-            time.sleep(0.05)
-    with open(log, encoding="utf-8", errors="replace") as f:
-        raise Failure(f"{child.args[0]} did not start: {f.read()[-2000:]}")
+        time.sleep(0.05)
+    with open(server.log, encoding="utf-8", errors="replace") as f:
+        raise Failure(f"{server.child.args[0]} did not start: {f.read()[-2000:]}")
 
 
 def program(name):
@@ -63,7 +70,7 @@ class Server:
     def spawn(self, *command):
         with open(self.log, "w", encoding="utf-8") as log:
             self.child = subprocess.Popen(command, cwd=self.directory, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        wait_for(self.port, self.child, self.log)
+        wait_until(lambda: accepts(self.port), self)
 
     def write(self, name, text):
         with open(os.path.join(self.directory, name), "w", encoding="utf-8") as f:
@@ -283,6 +290,11 @@ class Exeat(Server):
         self.command("ca", "export", out="ca.pem")
         self.command("token", "issue", "--sandbox", "bench", "--scope", "origin:use", "--lifetime", "4h", out="token")
         self.spawn(self.bench.program("exeat"), "-c", os.path.join(state, "proxy.conf"), "serve")
+        wait_until(self.is_ready, self)
+
+    def is_ready(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return "exeat: ready" in f.read()
 
     def load(self):
         return ["--connect", self.address(), "--name", NAME, "--ca", os.path.join(self.directory, "ca.pem"),
