@@ -161,9 +161,9 @@ static struct identity *verify(struct verifier *v, struct slice token, const uns
     struct identity *identity = NULL;
     struct claims c = {0};
 
-    if (strikes_is_out(v->strikes, source_of(context), context->now_s)) {
-        fault_reason(why, REASON_TOKEN_FAILURES, "more than %d tokens from this source did not verify; it waits %d s",
-                     FAILURES_MOST, FAILURES_WINDOW_S);
+    if (context->is_out || strikes_is_out(v->strikes, source_of(context), context->now_s)) {
+        fault_reason(why, REASON_TOKEN_FAILURES, "too many tokens from this source did not verify; it waits up to %d s",
+                     FAILURES_WINDOW_S);
         return NULL;
     }
     if (claims_check(&c, token, v->issuers, v->audience, context->now_s, NULL, why))

@@ -26,6 +26,7 @@ struct token_context {
     const char *listener; /* name of the listener */
     const char *source;   /* source IP address as text; NULL or "": a listener of one sandbox (unix, vsock) */
     int64_t now_s;
+    bool is_out;          /* the source has shown too many bad ones, here or at another worker */
 };
 
 struct verifier;

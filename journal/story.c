@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 
 #include "journal/view.h"
 
@@ -188,7 +189,7 @@ static void tell_result(json_t *story, struct buf *b, const struct story *s)
     const json_t *r = s->result;
     int64_t status = view_number(r, "http.status", 0), us = view_number(r, "duration_us", -1);
 
-    if (!r && !is_refusal(s->decision))
+    if (!r && !is_refusal(s->decision) && json_array_size(s->sums) == 0)
         buf_text(b, "There is no record of its end: it is still under way, or the worker died.");
     add(story, b);
     if (!r)
@@ -222,6 +223,41 @@ static void tell_tunnel(json_t *story, struct buf *b, const struct story *s)
         tell_reason(story, b, s->connection, "About the connection: ");
 }
 
+static void put_time(struct buf *b, int64_t wall_s)
+{
+    time_t t = (time_t)wall_s;
+    struct tm tm;
+    char text[40];
+
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof text, "%H:%M:%S", &tm);
+    buf_text(b, text);
+}
+
+/* Over a limit only the first refusal is recorded for itself. */
+static void tell_sums(json_t *story, struct buf *b, const struct story *s)
+{
+    const json_t *last = json_array_get(s->sums, json_array_size(s->sums) - 1);
+    int64_t count = 0;
+
+    if (!last)
+        return;
+    for (size_t i = 0; i < json_array_size(s->sums); i++)
+        count += view_number(json_array_get(s->sums, i), "limit.count", 0);
+    if (!s->decision) {
+        put(b, "Sandbox ", last, "sandbox");
+        put(b, "The source ", last, "client");
+        tell_reason(story, b, last, " was refused: ");
+    }
+    buf_printf(b, "%" PRId64 "%s refusal%s for the same reason %s only counted and answered with this id, from ", count,
+               s->decision ? " further" : "", count == 1 ? "" : "s", count == 1 ? "was" : "were");
+    put_time(b, view_number(json_array_get(s->sums, 0), "limit.first", 0));
+    buf_text(b, " to ");
+    put_time(b, view_number(last, "limit.last", 0));
+    buf_text(b, " (UTC).");
+    add(story, b);
+}
+
 json_t *story_tell(const struct story *s)
 {
     json_t *story = json_array();
@@ -230,10 +266,11 @@ json_t *story_tell(const struct story *s)
     if (s->decision) {
         tell_who(story, &b, s->decision);
         tell_decision(story, &b, s->decision);
-    } else {
+    } else if (json_array_size(s->sums) == 0) {
         buf_text(&b, "The journal holds no decision about it, only what follows.");
         add(story, &b);
     }
+    tell_sums(story, &b, s);
     for (size_t i = 0; i < json_array_size(s->findings); i++)
         tell_finding(story, &b, json_array_get(s->findings, i));
     if (s->dial || !is_refusal(s->decision))

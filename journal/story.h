@@ -11,6 +11,7 @@
 struct story {
     const json_t *decision, *dial, *certificate, *result, *connection;
     const json_t *findings;        /* array */
+    const json_t *sums;            /* array: refusals like this one that were only counted */
     const json_t *tunnel_dial;     /* of the CONNECT it came through */
     size_t inner, inner_refused;   /* requests that came through this CONNECT */
 };

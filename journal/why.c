@@ -133,17 +133,18 @@ static json_t *other_ids(const json_t *records, const char *id)
 
 /* ---- the join ---- */
 
-static json_t *findings_of(const json_t *records, const char *id)
+/* All of a kind among those of id. */
+static json_t *all_of(const json_t *records, const char *id, enum record_kind kind)
 {
-    json_t *findings = json_array();
+    json_t *found = json_array();
 
     for (size_t i = 0; i < json_array_size(records); i++) {
         json_t *r = json_array_get(records, i);
 
-        if (is_kind(r, RECORD_FINDING) && has_id(r, id))
-            json_array_append(findings, r);
+        if (is_kind(r, kind) && has_id(r, id))
+            json_array_append(found, r);
     }
-    return findings;
+    return found;
 }
 
 static void count_inner(struct story *s, const json_t *inner)
@@ -163,7 +164,7 @@ struct join {
     json_t *records;  /* of all ids that fit */
     json_t *outer;    /* of the tunnel it came through */
     json_t *inner;    /* what came through it */
-    json_t *findings;
+    json_t *findings, *sums;
 };
 
 static bool join_tunnel(const char *directory, struct join *j, struct fault *why)
@@ -186,6 +187,7 @@ static json_t *tell(const struct join *j)
         .result = last_of(j->records, j->id, RECORD_RESULT),
         .connection = last_of(j->inner, NULL, RECORD_CONNECTION),
         .findings = j->findings,
+        .sums = j->sums,
         .tunnel_dial = last_of(j->outer, NULL, RECORD_DIAL),
     };
 
@@ -268,7 +270,8 @@ bool query_why(const char *directory, const char *id, const char *sandbox, bool 
 
     if (!(j.records = find(directory, id, sandbox, &j.id, why)) || !join_tunnel(directory, &j, why))
         goto out;
-    j.findings = findings_of(j.records, j.id);
+    j.findings = all_of(j.records, j.id, RECORD_FINDING);
+    j.sums = all_of(j.records, j.id, RECORD_LIMIT);
     others = other_ids(j.records, j.id);
     story = tell(&j);
     if (json)
@@ -280,6 +283,7 @@ out:
     json_decref(story);
     json_decref(others);
     json_decref(j.findings);
+    json_decref(j.sums);
     json_decref(j.inner);
     json_decref(j.outer);
     json_decref(j.records);

@@ -107,11 +107,18 @@ static void note_error(struct attempt *a, int error)
     d->error_at = (size_t)(a - d->attempts);
 }
 
+/* Ours, not the service's: out of descriptors, memory or local ports. */
+static bool is_exhausted(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == EADDRNOTAVAIL;
+}
+
 static void give_up(struct dial *d)
 {
-    enum reason reason = d->error == ECONNREFUSED ? REASON_CONNECT_REFUSED
-                         : d->error == ETIMEDOUT  ? REASON_CONNECT_TIMEOUT
-                                                  : REASON_CONNECT_FAILED;
+    enum reason reason = is_exhausted(d->error)     ? REASON_GATEWAY_EXHAUSTED
+                         : d->error == ECONNREFUSED ? REASON_CONNECT_REFUSED
+                         : d->error == ETIMEDOUT    ? REASON_CONNECT_TIMEOUT
+                                                    : REASON_CONNECT_FAILED;
 
     fail(d, reason, strerror(d->error));
 }

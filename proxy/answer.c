@@ -5,6 +5,8 @@
 
 #include "base/text.h"
 
+enum { RETRY_S = 1 };
+
 int answer_status(const struct answer *a)
 {
     int status = a->status ? a->status : reason_get(a->reason)->status;
@@ -92,6 +94,8 @@ void answer_write(const struct answer *a, int64_t wall_s, struct buf *out)
     put_proxy_status(out, a);
     if (status == 407)
         put_challenges(out, a);
+    if (status == 429)
+        buf_printf(out, "Retry-After: %lld\r\n", (long long)(a->retry_ms > 1000 ? (a->retry_ms + 999) / 1000 : RETRY_S));
     if (status == 405)
         buf_text(out, "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n");
     buf_printf(out, "Content-Type: application/problem+json\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n",

@@ -16,6 +16,7 @@ struct answer {
     const struct id *id;
     bool keep_alive;
     bool head_only;      /* the request was HEAD */
+    int64_t retry_ms;    /* of a 429: Retry-After; 0: a second */
     int minor;           /* HTTP version of the client */
 };
 

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -12,8 +13,10 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "proxy/counters.h"
+#include "proxy/tally.h"
 
 enum { BACKLOG = 1024, PINS = 32768 /* unbound tokens alive at once; 1.5 MiB */ };
 
@@ -220,6 +223,34 @@ static bool open_counters(struct assets *a, struct fault *why)
     return true;
 }
 
+/* Who may only read gets a descriptor of its own, opened for that. */
+static int open_to_read(int fd, struct fault *why)
+{
+    char path[40];
+    int again;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if ((again = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        fault_set(why, FAULT_IO, "%s: %s; is /proc mounted?", path, strerror(errno));
+    return again;
+}
+
+static bool open_tallies(struct assets *a, struct fault *why)
+{
+    unsigned char secret[16];
+
+    secret_random(secret, sizeof secret);
+    a->tallies = must(calloc((size_t)a->n_workers, sizeof *a->tallies));
+    a->tallies_to_read = must(calloc((size_t)a->n_workers, sizeof *a->tallies_to_read));
+    for (int i = 0; i < a->n_workers; i++)
+        a->tallies[i] = a->tallies_to_read[i] = -1;
+    for (int i = 0; i < a->n_workers; i++)
+        if ((a->tallies[i] = tally_create(secret, why)) < 0 ||
+            (a->tallies_to_read[i] = open_to_read(a->tallies[i], why)) < 0)
+            return false;
+    return true;
+}
+
 static bool open_tokens(struct assets *a, const char *state, struct fault *why)
 {
     char *path = file_join(state, "revocations");
@@ -235,7 +266,7 @@ bool assets_open(struct assets *a, struct gateway_config *config, struct fault *
 
     *a = (struct assets){.config = config, .journal_fd = -1, .journal_end = -1, .n_workers = config->workers};
     return file_make_directory(state, 0700, why) && lock_state(state, why) && open_journal(a, why) &&
-           open_counters(a, why) && open_tokens(a, state, why) && open_listening(a, why);
+           open_counters(a, why) && open_tallies(a, why) && open_tokens(a, state, why) && open_listening(a, why);
 }
 
 static int chown_files(int directory_fd, uid_t uid, gid_t gid)
@@ -285,6 +316,14 @@ bool assets_find_journal(struct assets *a, uid_t uid, gid_t gid, struct fault *w
     return uid == 0 || assets_give_journal(a, uid, gid, why);
 }
 
+static void close_all(int *fds, int n)
+{
+    for (int i = 0; fds && i < n; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(fds);
+}
+
 void assets_close(struct assets *a)
 {
     for (size_t i = 0; i < a->n_listening; i++) {
@@ -299,10 +338,9 @@ void assets_close(struct assets *a)
         free(l->address);
     }
     free(a->listening);
-    for (int i = 0; a->counters && i < a->n_workers; i++)
-        if (a->counters[i] >= 0)
-            close(a->counters[i]);
-    free(a->counters);
+    close_all(a->counters, a->n_workers);
+    close_all(a->tallies, a->n_workers);
+    close_all(a->tallies_to_read, a->n_workers);
     if (a->journal_fd >= 0)
         close(a->journal_fd);
     if (a->journal_end >= 0)

@@ -28,6 +28,7 @@ struct assets {
     int journal_fd;
     int journal_end; /* a counters page: its records are the last seq on disk, for a scribe that was started again */
     int *counters; /* by worker */
+    int *tallies, *tallies_to_read; /* by worker; the second kind cannot be mapped writable */
     int n_workers;
 };
 

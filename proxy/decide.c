@@ -27,9 +27,13 @@ static struct identity *check(struct exchange *x, struct slice token, struct fau
 {
     struct token_context context = {.listener = x->session->listener,
                                     .source = x->session->source_ip,
-                                    .now_s = loop_wall_s(x->worker->loop)};
+                                    .now_s = loop_wall_s(x->worker->loop),
+                                    .is_out = !admit_tokens(x)};
+    struct identity *i = verifier_check(x->worker->verifier, token, &context, why);
 
-    return verifier_check(x->worker->verifier, token, &context, why);
+    if (!i)
+        admit_junk(x, why->reason);
+    return i;
 }
 
 static bool identify_plain(struct exchange *x, struct slice token, struct fault *why)
@@ -225,6 +229,8 @@ static enum exchange_state decide(struct exchange *x)
         take_tunnel_identity(x); /* whose tunnel it is stands in the record of a malformed request too */
     if (!read_request(x, &why) || !identify(x, &why) || !is_sound(x, &why))
         return exchange_refuse(x, why.reason, why.text);
+    if ((refused = admit_sandbox(x)) != EXCHANGE_STAY)
+        return refused;
     x->decision = authorize(w->role->policy, x->identity, &x->request, loop_wall_s(w->loop), NULL);
     if (!x->decision.allowed)
         return exchange_refuse(x, x->decision.reason, x->decision.detail);
@@ -236,6 +242,8 @@ static enum exchange_state decide(struct exchange *x)
         (refused = scan_head(x)) != EXCHANGE_STAY)
         return refused;
     choose_bucket(x);
+    if ((refused = admit_request(x)) != EXCHANGE_STAY)
+        return refused;
     if (x->body_done || x->head->expect_continue)
         return EXCHANGE_RECORD;
     return EXCHANGE_COLLECT;
@@ -246,7 +254,7 @@ enum exchange_state decide_on_authorize(struct exchange *x, struct event ev)
     if (ev.type != EV_ENTER)
         return EXCHANGE_STAY;
     if (x->reason)
-        return EXCHANGE_RECORD;
+        return exchange_refuse(x, x->reason, NULL);
     finish_empty_body(x);
     return decide(x);
 }
@@ -292,6 +300,7 @@ enum exchange_state decide_on_record(struct exchange *x, struct event ev)
         x->wait.on_recorded = on_recorded;
         x->wait.arg = x;
         x->waiting = true;
+        admit_records(x);
         evidence_decision(x);
         return EXCHANGE_STAY;
     }

@@ -214,6 +214,21 @@ void evidence_finding(struct exchange *x, const struct hit *hit, const char *pla
     recorder_end(x->worker->recorder, &w, NULL);
 }
 
+void evidence_sum(struct worker *k, const struct party *p, const struct sum *s)
+{
+    struct record_writer w = recorder_begin(k->recorder, RECORD_LIMIT);
+
+    record_id(&w, FIELD_ID, &s->id);
+    put_text(&w, FIELD_ACTION, "deny");
+    record_reason(&w, FIELD_REASON, s->reason);
+    put_text(&w, FIELD_DETAIL, s->detail);
+    put_text(&w, p->kind == TALLY_SANDBOX ? FIELD_SANDBOX : FIELD_CLIENT, p->name);
+    record_number(&w, FIELD_LIMIT_COUNT, (int64_t)s->count);
+    record_number(&w, FIELD_LIMIT_FIRST, s->first_s);
+    record_number(&w, FIELD_LIMIT_LAST, s->last_s);
+    recorder_end(k->recorder, &w, NULL);
+}
+
 void evidence_connection(struct session *s, enum reason reason, const char *detail)
 {
     struct record_writer w = recorder_begin(s->worker->recorder, RECORD_CONNECTION);

@@ -22,8 +22,9 @@ static const struct state {
     size_t deadline; /* offset in struct limits; 0: none */
     unsigned next;
 } states[N_EXCHANGE_STATES] = {
-    [EXCHANGE_AUTHORIZE] = {"AUTHORIZE", decide_on_authorize, 0, TO(COLLECT) | TO(RECORD) | TO(DONE)},
-    [EXCHANGE_COLLECT] = {"COLLECT", relay_on_collect, offsetof(struct limits, body_ms), TO(RECORD) | TO(DONE)},
+    [EXCHANGE_AUTHORIZE] = {"AUTHORIZE", decide_on_authorize, 0, TO(COLLECT) | TO(RECORD) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_COLLECT] = {"COLLECT", relay_on_collect, offsetof(struct limits, body_ms),
+                          TO(RECORD) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_RECORD] = {"RECORD", decide_on_record, offsetof(struct limits, record_ms),
                          TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_DIAL] = {"DIAL", reach_on_dial, offsetof(struct limits, dial_ms),
@@ -87,6 +88,8 @@ static void enter(struct exchange *x, enum exchange_state next)
     if (say_is_debug())
         say_debug("conn %llu: %s -> %s", (unsigned long long)x->session->conn, states[x->state].name,
                   states[next].name);
+    if ((next == EXCHANGE_DIAL) != x->dialling)
+        admit_dial(x, next == EXCHANGE_DIAL);
     x->state = next;
     exchange_progress(x);
 }
@@ -188,6 +191,7 @@ void exchange_free(struct exchange *x)
         return;
     worker_count(x->worker, COUNTER_EXCHANGES_OPEN, -1);
     cancel_operation(x);
+    admit_release(x);
     exchange_drop_upstream(x, false);
     if (x->bucket)
         bucket_release(x->bucket);
@@ -224,7 +228,7 @@ enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, cons
     }
     if (x->response_begun)
         return exchange_end(x, EXCHANGE_CUT, "cut");
-    return x->recorded || x->unrecordable ? EXCHANGE_REPLY : EXCHANGE_RECORD;
+    return x->recorded || x->unrecordable ? EXCHANGE_REPLY : admit_refusal(x);
 }
 
 enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, const char *place)
@@ -283,6 +287,7 @@ static enum exchange_state on_reply(struct exchange *x, struct event ev)
     a.minor = x->head ? x->head->minor : 1;
     a.head_only = x->head && slice_is(x->head->method, "HEAD");
     a.keep_alive = reply_keeps_alive(x);
+    a.retry_ms = x->retry_ms;
     x->status = answer_status(&a);
     answer_write(&a, loop_wall_s(x->worker->loop), stream_out(s->client));
     stream_flush(s->client);

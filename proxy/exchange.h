@@ -85,6 +85,13 @@ struct exchange {
     struct hit hit;
     char hit_place[80];
 
+    /* against which limits (admit.c) */
+    struct party *party;   /* the sandbox; NULL while nobody is known */
+    bool counted;          /* among the exchanges in flight */
+    bool dialling, looking_up;
+    bool summed;           /* refused like others before it: no record of its own */
+    int64_t retry_ms;      /* for Retry-After */
+
     /* operations in flight: at most one */
     struct record_wait wait;
     bool waiting;
@@ -104,6 +111,10 @@ struct exchange {
     bool retried;
     bool service_cut;      /* its connection broke: nothing it sent is an end */
 
+    /* how fast the client moves the body, since when it was last fast enough, or not waited for */
+    int64_t slow_since_ms;
+    uint64_t slow_from;
+
     /* towards the client */
     bool response_begun;   /* the final head went out */
     bool response_done;
@@ -118,6 +129,8 @@ void exchange_start(struct session *s);
 /* The head could not be read: decide, record and answer that. */
 void exchange_start_refused(struct session *s, const struct fault *why);
 void exchange_feed(struct exchange *x, struct event ev);
+/* Each second: a client that sends or reads a body too slowly is late. May end the exchange. */
+void exchange_tick(struct exchange *x);
 void exchange_free(struct exchange *x);
 /* Is a record that allows it written, or on its way? Then its end is recorded too. */
 bool exchange_is_granted(const struct exchange *x);
@@ -128,5 +141,7 @@ void evidence_decision(struct exchange *x);
 void evidence_result(struct exchange *x, const char *outcome);
 void evidence_finding(struct exchange *x, const struct hit *hit, const char *place, enum reason reason);
 void evidence_connection(struct session *s, enum reason reason, const char *detail);
+/* Refusals of p that were counted, not recorded one by one. */
+void evidence_sum(struct worker *w, const struct party *p, const struct sum *s);
 
 #endif

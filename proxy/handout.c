@@ -75,12 +75,24 @@ static void give_counters(struct supervisor *s, struct process *p, int index)
     give_named(p, MSG_SHARED, name, -1, s->assets.counters[index]);
 }
 
-void handout_assets(struct supervisor *s, struct process *p)
+/* Its own to write, the others' to read. */
+static void give_tallies(struct supervisor *s, struct process *p)
+{
+    char name[40];
+
+    for (int i = 0; i < s->assets.n_workers; i++) {
+        snprintf(name, sizeof name, "tally/worker %d", i);
+        give_named(p, MSG_SHARED, name, -1, i == p->index ? s->assets.tallies[i] : s->assets.tallies_to_read[i]);
+    }
+}
+
+static void give_assets(struct supervisor *s, struct process *p)
 {
     if (p->role == ROLE_WORKER || p->role == ROLE_CLERK)
         give_listeners(s, p);
     if (p->role == ROLE_WORKER) {
         give_counters(s, p, p->index);
+        give_tallies(s, p);
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
         give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
     }

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "proxy/tally.h"
+
 static const struct conf_key keys[] = {
     {"head", CONF_SIZE, "32k", NULL, "bytes of a request's or response's head", 0},
     {"target", CONF_SIZE, "8k", NULL, "bytes of a request target (414 above)", 0},
@@ -28,6 +30,30 @@ static const struct conf_key keys[] = {
      "tokens that do not verify, a minute and source address, before the source's tokens are not looked at", 0},
     {"leaf-cache", CONF_COUNT, "1000", NULL, "host certificates remembered, for each worker", 0},
     {"hang-time", CONF_TIME, "10s", NULL, "how long a role may fail to answer before it is ended and started again", 0},
+    {"body-rate", CONF_SIZE, "256", NULL,
+     "bytes a second that a client must send or read of a body, averaged over body-time (408, or cut, below)", 0},
+    {"sandbox-connections", CONF_COUNT, "1000", NULL, "connections of one sandbox", 0},
+    {"source-connections", CONF_COUNT, "500", NULL,
+     "connections of one source address that have not shown a good token; the oldest of them makes room", 0},
+    {"exchanges", CONF_COUNT, "8192", NULL, "exchanges in flight, of all sandboxes", 0},
+    {"sandbox-exchanges", CONF_COUNT, "512", NULL, "exchanges in flight, of one sandbox", 0},
+    {"dials", CONF_COUNT, "1024", NULL, "connections to services being made, of all sandboxes", 0},
+    {"sandbox-dials", CONF_COUNT, "128", NULL, "connections to services being made, of one sandbox", 0},
+    {"lookups", CONF_COUNT, "1024", NULL, "names being looked up, of all sandboxes", 0},
+    {"sandbox-lookups", CONF_COUNT, "64", NULL, "names being looked up, of one sandbox", 0},
+    {"handshakes", CONF_COUNT, "1024", NULL, "TLS handshakes with clients under way, of all sandboxes", 0},
+    {"sandbox-handshakes", CONF_COUNT, "128", NULL, "TLS handshakes with clients under way, of one sandbox", 0},
+    {"failed-handshakes", CONF_COUNT, "120", NULL,
+     "TLS handshakes of one sandbox, and of one source address, that may fail in a minute", 0},
+    {"records", CONF_COUNT, "50000", NULL, "journal records a second, of all sandboxes", 0},
+    {"sandbox-records", CONF_COUNT, "2000", NULL, "journal records a second, of one sandbox; a request makes two", 0},
+    {"sandbox-denials", CONF_COUNT, "300", NULL,
+     "denials of one sandbox in a minute that are answered and recorded each for itself", 0},
+    {"source-denials", CONF_COUNT, "300", NULL, "the same for a source address, of requests without a good token", 0},
+    {"sandbox-bytes", CONF_SIZE, "4g", NULL, "bytes one sandbox may send to services in an hour, heads and bodies", 0},
+    {"sandbox-urls", CONF_COUNT, "20000", NULL, "distinct URLs one sandbox may ask for in an hour", 0},
+    {"sandbox-names", CONF_COUNT, "20", NULL,
+     "new names below a listed suffix (*.npm.example) one sandbox may use in an hour", 0},
 };
 
 const struct conf_section limits_section = {
@@ -62,6 +88,25 @@ static const struct bound {
     {"token-failures", 1, 1000000},
     {"leaf-cache", 1, 1000000},
     {"hang-time", 1000, 600000},
+    {"body-rate", 0, 1 << 20},
+    {"sandbox-connections", 1, 1000000},
+    {"source-connections", 1, 1000000},
+    {"exchanges", 1, 10000000},
+    {"sandbox-exchanges", 1, 1000000},
+    {"dials", 1, 1000000},
+    {"sandbox-dials", 1, 1000000},
+    {"lookups", 1, 1000000},
+    {"sandbox-lookups", 1, 1000000},
+    {"handshakes", 1, 1000000},
+    {"sandbox-handshakes", 1, 1000000},
+    {"failed-handshakes", 1, 1000000},
+    {"records", 1, 10000000},
+    {"sandbox-records", 1, 10000000},
+    {"sandbox-denials", 1, 10000000},
+    {"source-denials", 1, 10000000},
+    {"sandbox-bytes", 1024, INT64_C(1) << 50},
+    {"sandbox-urls", 1, TALLY_SEEN_MAX / 4},
+    {"sandbox-names", 1, TALLY_SEEN_MAX / 4},
 };
 
 bool limits_check(const struct conf *c, struct fault *why)
@@ -111,7 +156,26 @@ struct limits limits_read(const struct conf *c)
         .upstream_idle_total = size(l, "upstream-idle-total"),
         .upstream_idle_ms = conf_number(l, "upstream-idle-time"),
         .token_cache = size(l, "token-cache"),
-        .token_failures = (unsigned)conf_number(l, "token-failures"),
+        .token_failures = size(l, "token-failures"),
         .leaf_cache = size(l, "leaf-cache"),
+        .body_rate = size(l, "body-rate"),
+        .source_connections = size(l, "source-connections"),
+        .sandbox_connections = size(l, "sandbox-connections"),
+        .exchanges = size(l, "exchanges"),
+        .sandbox_exchanges = size(l, "sandbox-exchanges"),
+        .dials = size(l, "dials"),
+        .sandbox_dials = size(l, "sandbox-dials"),
+        .lookups = size(l, "lookups"),
+        .sandbox_lookups = size(l, "sandbox-lookups"),
+        .handshakes = size(l, "handshakes"),
+        .sandbox_handshakes = size(l, "sandbox-handshakes"),
+        .failed_handshakes = size(l, "failed-handshakes"),
+        .records = size(l, "records"),
+        .sandbox_records = size(l, "sandbox-records"),
+        .sandbox_denials = size(l, "sandbox-denials"),
+        .source_denials = size(l, "source-denials"),
+        .sandbox_bytes = size(l, "sandbox-bytes"),
+        .sandbox_urls = size(l, "sandbox-urls"),
+        .sandbox_names = size(l, "sandbox-names"),
     };
 }

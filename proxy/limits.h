@@ -19,7 +19,14 @@ struct limits {
     size_t upstream_idle, upstream_idle_total;
     int64_t upstream_idle_ms;
     size_t token_cache, leaf_cache;
-    unsigned token_failures; /* a minute, for each source */
+    size_t token_failures; /* a minute, for each source */
+    size_t body_rate; /* bytes a second */
+    /* Of the gateway as a whole; proxy/quota.c holds them. Rates: a second, minute or hour as the key's help says. */
+    size_t source_connections, sandbox_connections;
+    size_t exchanges, sandbox_exchanges, dials, sandbox_dials, lookups, sandbox_lookups;
+    size_t handshakes, sandbox_handshakes, failed_handshakes;
+    size_t records, sandbox_records, sandbox_denials, source_denials;
+    size_t sandbox_bytes, sandbox_urls, sandbox_names;
 };
 
 struct limits limits_read(const struct conf *c);

@@ -16,6 +16,14 @@ uint64_t metrics_sum(const struct metrics *m, enum counter c)
     return sum;
 }
 
+int metrics_exhausted(const struct metrics *m)
+{
+    for (size_t i = 0; i < m->n_pages; i++)
+        if (load(&m->pages[i].counters->values[COUNTER_EXHAUSTED]))
+            return (int)load(&m->pages[i].counters->values[COUNTER_EXHAUSTED]);
+    return 0;
+}
+
 bool metrics_journal_is_open(const struct metrics *m)
 {
     for (size_t i = 0; i < m->n_pages; i++)

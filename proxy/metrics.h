@@ -27,6 +27,8 @@ void metrics_write(struct buf *out, const struct metrics *m);
 
 /* The sum over all pages. Another process writes them, so two reads may differ. */
 uint64_t metrics_sum(const struct metrics *m, enum counter c);
+/* The errno because of which some role is out of descriptors or memory; 0: none is. */
+int metrics_exhausted(const struct metrics *m);
 /* Are there pages, and does every one of them say so? */
 bool metrics_journal_is_open(const struct metrics *m);
 

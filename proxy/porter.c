@@ -9,9 +9,10 @@
 #include "base/pack.h"
 #include "net/name.h"
 #include "proxy/errand.h"
+#include "proxy/guests.h"
 #include "proxy/role.h"
 
-enum { ASKS_MAX = 1024, PENDING_MAX = 4096, STAGGER_MS = 250, MARGIN_MS = 250, SERVERS_MAX = 8 };
+enum { ASKS_MAX = 4096, PENDING_MAX = 4096, STAGGER_MS = 250, MARGIN_MS = 250, SERVERS_MAX = 8 };
 
 /*
  * ASKS_MAX: dials of one worker at once. PENDING_MAX: look-ups of all. STAGGER_MS: RFC 8305 5. MARGIN_MS: so much
@@ -26,6 +27,8 @@ struct ask {
     struct client *client;
     uint32_t id;
     struct errand *errand;
+    struct guest *guest;
+    bool looks_up; /* its name is not fixed: a look-up until it is answered */
 };
 
 /* A worker, as long as its channel lives. */
@@ -42,6 +45,7 @@ static struct porter {
     struct errand_office office;
     struct bounds *bounds;
     struct client *clients;
+    struct guests *guests;
 } porter;
 
 static void *must(void *p)
@@ -53,6 +57,7 @@ static void *must(void *p)
 
 static void ask_free(struct ask *a)
 {
+    guest_end(a->guest, a->looks_up);
     *a->link = a->next;
     if (a->next)
         a->next->link = a->link;
@@ -67,11 +72,11 @@ static void ask_drop(struct ask *a)
     ask_free(a);
 }
 
-static struct ask *ask_new(struct client *c, uint32_t id)
+static struct ask *ask_new(struct client *c, uint32_t id, struct guest *g, bool looks_up)
 {
     struct ask *a = must(calloc(1, sizeof *a));
 
-    *a = (struct ask){.next = c->asks, .link = &c->asks, .client = c, .id = id};
+    *a = (struct ask){.next = c->asks, .link = &c->asks, .client = c, .id = id, .guest = g, .looks_up = looks_up};
     if (a->next)
         a->next->link = &a->next;
     c->asks = a;
@@ -151,6 +156,30 @@ static bool order_is_sound(const struct client *c, uint32_t id, struct slice hos
     return port && !ask_find(c, id) && name_canonical(host, canonical, NULL) && slice_is(host, canonical);
 }
 
+static bool must_look_up(const char *host, uint16_t port)
+{
+    const struct service *s = policy_find(porter.context->policy, host, port);
+
+    return s && service_address_count(s) == 0;
+}
+
+static void begin_errand(struct client *c, uint32_t id, const struct errand_order *order)
+{
+    bool looks_up = must_look_up(order->host, order->port);
+    enum reason why = REASON_LIMIT_DIALS;
+    struct guest *g = NULL;
+    struct ask *a;
+
+    if (c->n_asks < ASKS_MAX)
+        g = guests_begin(porter.guests, order->sandbox, looks_up, &why);
+    if (!g) {
+        answer_no(c, id, why, "the porter has as many of this sandbox as may be at once");
+        return;
+    }
+    a = ask_new(c, id, g, looks_up);
+    a->errand = errand_start(&porter.office, order, on_errand, a);
+}
+
 static void on_dial(struct client *c, struct slice payload)
 {
     struct unpack u = unpack_start(payload);
@@ -158,7 +187,6 @@ static void on_dial(struct client *c, struct slice payload)
     struct errand_order order = {0};
     char canonical[NAME_MAX_LEN + 1];
     struct slice host;
-    struct ask *a;
 
     order.exchange = unpack_id(&u);
     order.sandbox = unpack_bytes(&u);
@@ -168,13 +196,8 @@ static void on_dial(struct client *c, struct slice payload)
         violation(c, "a malformed DIAL");
         return;
     }
-    if (c->n_asks >= ASKS_MAX) {
-        answer_no(c, id, REASON_LIMIT_CONNECTIONS, "too many dials of one worker at once");
-        return;
-    }
     order.host = canonical;
-    a = ask_new(c, id);
-    a->errand = errand_start(&porter.office, &order, on_errand, a);
+    begin_errand(c, id, &order);
 }
 
 /* One that is unknown was answered while the cancel was on its way. */
@@ -328,10 +351,19 @@ static bool porter_gather(struct role_context *c, struct fault *why)
     return make_resolver(c, why);
 }
 
+static struct share read_share(const struct conf_item *limits, const char *own, const char *common)
+{
+    return (struct share){.own = (uint64_t)conf_number(limits, own), .common = (uint64_t)conf_number(limits, common)};
+}
+
 static bool porter_start(struct role_context *c, struct fault *why)
 {
-    int64_t dial_ms = conf_number(conf_section(c->conf, "limits"), "dial-time");
+    const struct conf_item *limits = conf_section(c->conf, "limits");
+    struct share dials = read_share(limits, "sandbox-dials", "dials");
+    struct share lookups = read_share(limits, "sandbox-lookups", "lookups");
+    int64_t dial_ms = conf_number(limits, "dial-time");
 
+    porter.guests = guests_new(&dials, &lookups);
     (void)why;
     take_context(c);
     porter.office.policy = c->policy;

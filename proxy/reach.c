@@ -1,4 +1,5 @@
 /* DIAL, TRUST and CERTIFY: a verified way to the service, and a leaf to show the client. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,6 +7,7 @@
 #include "base/pack.h"
 #include "base/text.h"
 #include "proxy/answer.h"
+#include "proxy/gate.h"
 #include "proxy/steps.h"
 
 static enum exchange_state grant_tunnel(struct exchange *x);
@@ -21,6 +23,8 @@ static void on_dial_answer(void *arg, uint16_t type, struct unpack *payload, int
     if (type == MSG_DIALLED && fd >= 0) {
         ev.type = EV_DIALLED;
         ev.text = unpack_bytes(payload);
+    } else if (type == MSG_DIALLED) { /* there was no room here for the descriptor */
+        ev.reason = REASON_GATEWAY_EXHAUSTED;
     } else if (type == MSG_NOT_DIALLED) {
         uint16_t reason = unpack_u16(payload);
 
@@ -29,6 +33,8 @@ static void on_dial_answer(void *arg, uint16_t type, struct unpack *payload, int
     }
     if (ev.type != EV_DIALLED && fd >= 0)
         close(fd);
+    if (ev.type != EV_DIALLED && ev.reason == REASON_GATEWAY_EXHAUSTED)
+        gate_exhausted(x->worker, EMFILE);
     exchange_feed(x, ev);
 }
 

@@ -92,10 +92,13 @@ static enum exchange_state body_complete(struct exchange *x)
 static enum exchange_state take_piece(struct exchange *x, struct slice piece)
 {
     uint64_t room = service_body_limit(x->decision.service) - x->up.total;
+    enum exchange_state refused;
     struct hit hit;
 
     if (piece.len > room || message_announced(x->session->message) > room - piece.len)
         return too_large(x);
+    if ((refused = admit_bytes(x, piece.len)) != EXCHANGE_STAY)
+        return refused;
     if (x->coding == CODING_GZIP)
         buf_append(&x->packed, piece);
     hit = flow_data(&x->up, piece);

@@ -64,6 +64,15 @@ void report_status(struct buf *out, struct slice answer, const struct metrics *m
     json_decref(root);
 }
 
+/* Out of descriptors or memory: it goes on by itself when some are free. */
+static void add_exhausted(json_t *missing, int error)
+{
+    char text[120];
+
+    snprintf(text, sizeof text, "no new connections: %s", strerror(error));
+    json_array_append_new(missing, json_string(text));
+}
+
 static void add_role(json_t *missing, const json_t *role)
 {
     const char *name = json_string_value(json_object_get(role, "role"));
@@ -98,6 +107,8 @@ bool report_ready(struct buf *out, struct slice answer, const struct metrics *m)
         add_role(missing, role);
     if (!metrics_journal_is_open(m))
         json_array_append_new(missing, json_string("the journal is closed"));
+    if (metrics_exhausted(m))
+        add_exhausted(missing, metrics_exhausted(m));
     if (json_array_size(missing) == 0 && !json_is_true(json_object_get(status, "ready")))
         json_array_append_new(missing, json_string("the supervisor says not ready"));
     ready = json_array_size(missing) == 0;

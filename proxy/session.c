@@ -9,6 +9,7 @@
 
 #include "base/pack.h"
 #include "base/say.h"
+#include "proxy/answer.h"
 #include "proxy/exchange.h"
 
 enum { LINGER_BYTES = 256 * 1024 };
@@ -61,6 +62,29 @@ static void arm(struct session *s)
     }
 }
 
+/* ---- limits ---- */
+
+static struct party *holder(const struct session *s)
+{
+    return s->party ? s->party : s->source_party;
+}
+
+static void set_shaking(struct session *s, bool on)
+{
+    if (s->shaking != on)
+        tally_hold(holder(s)->seat, HOLD_HANDSHAKES, on ? 1 : -1);
+    s->shaking = on;
+}
+
+static void count_failed_handshake(struct session *s)
+{
+    int64_t now = loop_now_ms(s->worker->loop);
+
+    tally_add_pace(s->source_party->seat, PACE_FAILED_HANDSHAKES, now, 1);
+    if (s->party)
+        tally_add_pace(s->party->seat, PACE_FAILED_HANDSHAKES, now, 1);
+}
+
 /* ---- the one writer of the state, and the one way to close ---- */
 
 static void enter(struct session *s, enum session_state next)
@@ -68,8 +92,29 @@ static void enter(struct session *s, enum session_state next)
     assert(states[s->state].next & (1u << next));
     if (say_is_debug())
         say_debug("conn %llu: %s -> %s", (unsigned long long)s->conn, states[s->state].name, states[next].name);
+    set_shaking(s, next == SESSION_ACCEPT);
     s->state = next;
     arm(s);
+}
+
+void session_is_known(struct session *s)
+{
+    TAILQ_REMOVE(&s->source_party->strangers, s, stranger_link);
+    TAILQ_REMOVE(&s->worker->strangers, s, any_stranger_link);
+}
+
+/* What was counted for this connection is given back. */
+static void give_back(struct session *s)
+{
+    struct worker *w = s->worker;
+
+    set_shaking(s, false);
+    tally_hold(holder(s)->seat, HOLD_CONNECTIONS, -1);
+    if (!s->party)
+        session_is_known(s);
+    party_unref(w->parties, s->party);
+    party_unref(w->parties, s->source_party);
+    s->party = s->source_party = NULL;
 }
 
 static void bury(void *arg)
@@ -78,6 +123,7 @@ static void bury(void *arg)
 
     message_free(s->message);
     identity_unref(s->identity);
+    identity_unref(s->proven);
     secret_free(s->token);
     if (s->tunnel.bucket)
         bucket_release(s->tunnel.bucket);
@@ -94,6 +140,7 @@ static void close_session(struct session *s, bool clean)
     s->state = SESSION_CLOSED;
     exchange_free(s->exchange);
     s->exchange = NULL;
+    give_back(s);
     stream_close(s->client, clean);
     timer_free(s->timer);
     s->timer = NULL;
@@ -228,6 +275,7 @@ static void accept_failed(struct session *s, enum stream_event event)
     enum reason reason = event == STREAM_FAIL && why->reason ? why->reason : REASON_CLIENT_TLS;
 
     worker_count(s->worker, COUNTER_HANDSHAKES_FAILED, 1);
+    count_failed_handshake(s);
     if (reason == REASON_CLIENT_UNKNOWN_CA)
         worker_count(s->worker, COUNTER_UNKNOWN_CA, 1);
     evidence_connection(s, reason, why->text);
@@ -299,12 +347,14 @@ static void on_client(void *arg, enum stream_event event)
     }
 }
 
-/* A slow reader may take its time as long as it takes something. */
+/* A slow reader may take its time as long as it takes as much as body-rate says. */
 static void linger_late(struct session *s)
 {
-    size_t pending = stream_pending(s->client);
+    const struct limits *l = &s->worker->limits;
+    size_t pending = stream_pending(s->client), least = l->body_rate * (size_t)l->body_ms / 1000;
+    bool slow = s->linger_pending != SIZE_MAX && pending + least > s->linger_pending;
 
-    if (pending == 0 || pending >= s->linger_pending) {
+    if (pending == 0 || pending >= s->linger_pending || slow) {
         close_session(s, pending == 0);
         return;
     }
@@ -406,6 +456,8 @@ void session_tick(struct session *s)
         stream_set_busy(s->client, false);
     }
     s->busy = false;
+    if (s->exchange)
+        exchange_tick(s->exchange);
 }
 
 bool session_expects_more(const struct session *s)
@@ -433,6 +485,49 @@ void session_cut(struct session *s, enum reason why)
         close_session(s, session_is_idle(s));
 }
 
+/* Told why, when it is between requests: then nothing of an answer is on its way. */
+void session_evict(struct session *s)
+{
+    struct worker *w = s->worker;
+    int64_t wall_s = loop_wall_s(w->loop);
+    struct sum first = {.reason = REASON_LIMIT_CONNECTIONS, .count = 1, .first_s = wall_s, .last_s = wall_s};
+    struct answer a = {.reason = REASON_LIMIT_CONNECTIONS, .gateway = w->gateway, .id = &first.id, .minor = 1};
+
+    assert(!s->party);
+    first.id = id_new(loop_wall_ns(w->loop) / 1000000);
+    snprintf(first.detail, sizeof first.detail, "of connections without a token the oldest makes room");
+    a.detail = first.detail;
+    if (sums_add(&s->source_party->sums, first.reason, first.detail, loop_now_ms(w->loop), wall_s, &first.id))
+        evidence_sum(w, s->source_party, &first);
+    w->counters->decisions[first.reason]++;
+    if (s->state != SESSION_HEAD) {
+        close_session(s, false);
+        return;
+    }
+    answer_write(&a, wall_s, stream_out(s->client));
+    stream_flush(s->client);
+    close_session(s, true);
+}
+
+/* One source does not crowd out the others, nor itself: who says nothing goes first. */
+static void make_room(struct worker *w, struct party *source)
+{
+    struct verdict v;
+
+    if (!TAILQ_EMPTY(&source->strangers) &&
+        !quota_room(&w->quota, source, HOLD_CONNECTIONS, loop_now_ms(w->loop), &v))
+        session_evict(TAILQ_FIRST(&source->strangers));
+}
+
+static void count_stranger(struct session *s)
+{
+    s->source_party = parties_source(s->worker->parties, &s->source, s->listener);
+    make_room(s->worker, s->source_party);
+    tally_hold(s->source_party->seat, HOLD_CONNECTIONS, 1);
+    TAILQ_INSERT_TAIL(&s->source_party->strangers, s, stranger_link);
+    TAILQ_INSERT_TAIL(&s->worker->strangers, s, any_stranger_link);
+}
+
 void session_start(struct worker *w, int fd, const char *listener, const struct addr *source)
 {
     struct session *s = calloc(1, sizeof *s);
@@ -444,6 +539,7 @@ void session_start(struct worker *w, int fd, const char *listener, const struct 
     s->state = SESSION_HEAD;
     s->listener = listener;
     s->source = *source;
+    s->began_ms = loop_now_ms(w->loop);
     s->conn = w->next_conn++;
     addr_ip_text(&text, source);
     snprintf(s->source_ip, sizeof s->source_ip, "%.*s", SLICE_ARG(buf_slice(&text)));
@@ -457,5 +553,6 @@ void session_start(struct worker *w, int fd, const char *listener, const struct 
     TAILQ_INSERT_TAIL(&w->sessions, s, link);
     w->n_sessions++;
     worker_count(w, COUNTER_CONNECTIONS_ACCEPTED, 1);
+    count_stranger(s);
     arm(s);
 }

@@ -51,6 +51,12 @@ struct session {
     bool client_ended;            /* the client has sent its end (half-close) */
     bool busy;                    /* has had an exchange since the last tick: keeps its TLS buffers */
     bool warm;                    /* the stream was told so */
+    struct party *source_party;   /* who it is before a token is shown */
+    struct party *party;          /* the sandbox, once a good token was; NULL: a stranger */
+    struct identity *proven;      /* the identity party was found for */
+    TAILQ_ENTRY(session) stranger_link, any_stranger_link; /* in the source's and the worker's, while party is NULL */
+    int64_t began_ms;
+    bool shaking;                 /* holds a place among the handshakes */
     bool closing;                 /* no further request is read */
     size_t linger_pending;        /* unsent when the LINGER timer was last set: it goes on while that shrinks */
     uint64_t linger_from;         /* bytes off the wire when LINGER began */
@@ -73,6 +79,10 @@ void session_exchange_done(struct session *s, enum exchange_end how);
 void session_set_identity(struct session *s, struct identity *i, struct slice token);
 /* Close now: revoked, stopping. */
 void session_cut(struct session *s, enum reason why);
+/* No stranger any more: out of the lists of those. */
+void session_is_known(struct session *s);
+/* Its source has too many strangers, of which it is the oldest: it is told so, and closed. */
+void session_evict(struct session *s);
 /* Each second: a connection that did nothing since the last time gives its buffers back. */
 void session_tick(struct session *s);
 /* May another request follow: the client has not ended, or what it sent before is not all read. */

@@ -14,6 +14,27 @@ exchange_handler reach_on_dial, reach_on_trust, reach_on_certify; /* reach.c */
 exchange_handler relay_on_collect, relay_on_forward;              /* relay.c */
 
 /*
+ * Limits (admit.c). Each gives EXCHANGE_STAY, or the state after a refusal.
+ *   sandbox: its connection, exchanges in flight, records; of a CONNECT handshakes too. As soon as the identity is known.
+ *   request: what an allowed request asks for: names, URLs, bytes; a dial when no connection is idle.
+ *   bytes: n more bytes of content go out.
+ */
+enum exchange_state admit_sandbox(struct exchange *x);
+enum exchange_state admit_request(struct exchange *x);
+enum exchange_state admit_bytes(struct exchange *x, size_t n);
+/* The refusal in x->reason, before anything is recorded: RECORD, or REPLY when it is only counted. */
+enum exchange_state admit_refusal(struct exchange *x);
+/* x is about to be recorded. */
+void admit_records(struct exchange *x);
+/* x is at the DIAL state, or leaves it. */
+void admit_dial(struct exchange *x, bool begins);
+/* x ends: what it held is given back. */
+void admit_release(struct exchange *x);
+/* Does the source show junk for tokens? Then only those that are remembered are looked at. */
+bool admit_tokens(struct exchange *x);
+void admit_junk(struct exchange *x, enum reason why);
+
+/*
  * Refuse or fail: note why (once), and go to RECORD when the decision has not been recorded, to REPLY when the client
  * can still be answered, else cut. text may be NULL.
  */

@@ -106,6 +106,12 @@ void pool_tick(struct pool *p)
         }
 }
 
+void pool_shrink(struct pool *p, size_t n)
+{
+    while (n-- && p->oldest)
+        drop_idle(p->oldest);
+}
+
 void pool_clear(struct pool *p)
 {
     while (p->oldest)

@@ -51,6 +51,8 @@ void upstream_park(struct upstream *u);
 void upstream_close(struct upstream *u, bool clean);
 /* Each second: what lies idle for long gives its TLS buffers back. */
 void pool_tick(struct pool *p);
+/* Close up to n idle ones, the oldest first: their descriptors are needed. */
+void pool_shrink(struct pool *p, size_t n);
 /* Close every idle connection (a policy change, the end). */
 void pool_clear(struct pool *p);
 

@@ -1,34 +1,23 @@
-/* Owns everything a worker works with; accepts connections; looks each second whether authority was taken away. */
+/* Owns everything a worker works with; looks each second whether authority was taken away. */
 #include "proxy/worker.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/say.h"
 #include "base/text.h"
 #include "proxy/exchange.h"
+#include "proxy/gate.h"
 
-enum { ACCEPT_BURST = 16, ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, PAUSE_MS = 100, SPARE_FILES = 64 };
-
-struct listener {
-    struct listener *next;
-    char *name;
-    int fd;
-    struct watch *watch;
-};
+enum { ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, SPARE_FILES = 64 };
 
 static struct worker worker;
-static struct listener *listeners;
-static struct timer *tick, *pause_timer;
-static int revocations_fd_given = -1, pins_fd_given = -1, counters_fd_given = -1;
+static struct timer *tick;
+static int revocations_fd_given = -1, pins_fd_given = -1, counters_fd_given = -1, tally_fd_given = -1;
 
 void worker_count(struct worker *w, enum counter c, int64_t by)
 {
@@ -42,67 +31,11 @@ struct tls_client *worker_trust(const struct worker *w, const struct service *s)
     return own ? own : w->system_trust;
 }
 
-/* ---- accepting ---- */
-
-static bool is_full(const struct worker *w)
-{
-    return w->n_sessions >= w->limits.connections;
-}
-
-static void set_accepting(bool on)
-{
-    for (struct listener *l = listeners; l; l = l->next)
-        if (l->watch)
-            watch_want(l->watch, on ? WATCH_READ : 0);
-}
-
 void worker_session_ended(struct worker *w)
 {
-    if (!w->stopping && w->n_sessions + 1 == w->limits.connections)
-        set_accepting(true);
+    gate_session_ended(w);
     if (w->stopping && w->n_sessions == 0)
         loop_stop(w->loop);
-}
-
-/* Out of descriptors or memory: no spinning; try again a little later. */
-static void accept_failed(int error)
-{
-    if (error == EAGAIN || error == EINTR || error == ECONNABORTED)
-        return;
-    say_warning("accept: %s; pausing", strerror(error));
-    set_accepting(false);
-    timer_set(pause_timer, PAUSE_MS);
-}
-
-static void on_pause_over(void *arg)
-{
-    (void)arg;
-    if (!worker.stopping && !is_full(&worker))
-        set_accepting(true);
-}
-
-static void on_listener(void *arg, unsigned ready)
-{
-    struct listener *l = arg;
-
-    (void)ready;
-    for (int i = 0; i < ACCEPT_BURST && !is_full(&worker); i++) {
-        struct sockaddr_storage sa = {0};
-        socklen_t len = sizeof sa;
-        int fd = accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC), one = 1;
-        struct addr source;
-
-        if (fd < 0) {
-            accept_failed(errno);
-            return;
-        }
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
-        addr_from_sockaddr(&source, (struct sockaddr *)&sa);
-        session_start(&worker, fd, l->name, &source);
-    }
-    if (is_full(&worker))
-        set_accepting(false);
 }
 
 /* ---- authority taken away ---- */
@@ -125,15 +58,25 @@ static void cut_revoked(struct worker *w)
     }
 }
 
+static void on_sum(void *arg, const struct party *p, const struct sum *s)
+{
+    evidence_sum(arg, p, s);
+}
+
 static void on_tick(void *arg)
 {
     struct worker *w = arg;
     uint64_t version = revocations_version(w->revocations);
-    struct session *s;
+    struct session *s, *next;
 
-    TAILQ_FOREACH(s, &w->sessions, link)
-        session_tick(s);
+    for (s = TAILQ_FIRST(&w->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        session_tick(s); /* may close it */
+    }
+    gate_tick(w);
     pool_tick(w->pool);
+    tally_refresh(w->tally, loop_now_ms(w->loop));
+    parties_tick(w->parties, loop_now_ms(w->loop), w->stopping, on_sum, w);
 
     if (version != w->revocations_seen) {
         w->revocations_seen = version;
@@ -197,7 +140,7 @@ static bool read_authority(struct worker *w, struct fault *why)
     if (!w->revocations || !w->pins || !(w->issuers = issuers_compile(w->role->conf, w->role->files, why)))
         return false;
     w->verifier = verifier_new(w->issuers, w->gateway, w->revocations, w->limits.token_cache);
-    verifier_limit_failures(w->verifier, w->limits.token_failures);
+    verifier_limit_failures(w->verifier, (unsigned)w->limits.token_failures);
     verifier_use_pins(w->verifier, w->pins);
     w->revocations_seen = revocations_version(w->revocations);
     return w->verifier != NULL;
@@ -242,6 +185,33 @@ static void limit_connections(struct worker *w)
     w->limits.connections = most;
 }
 
+/* After limit_connections. */
+static bool read_tally(struct worker *w, struct fault *why)
+{
+    if (tally_fd_given < 0 || !tally_own(w->tally, tally_fd_given, why))
+        return fault_set(why, FAULT_MISSING, "no tally was handed over");
+    close(tally_fd_given);
+    w->parties = parties_new(w->tally);
+    w->quota = (struct quota){&w->limits, w->tally, tally_workers(w->tally)};
+    return true;
+}
+
+/* Our own tally is written, those of other workers only read. */
+static void take_tally(struct worker *w, struct slice name, int fd)
+{
+    char own[40];
+    struct fault why = {0};
+
+    snprintf(own, sizeof own, "tally/worker %d", w->role->index);
+    if (slice_is(name, own)) {
+        tally_fd_given = fd;
+        return;
+    }
+    if (!tally_add(w->tally, fd, &why))
+        say_warning("%s", why.text);
+    close(fd);
+}
+
 /* What on_peer and on_resource need before start. */
 static struct worker *prepare(struct role_context *c)
 {
@@ -252,8 +222,10 @@ static struct worker *prepare(struct role_context *c)
     w->role = c;
     w->loop = c->loop;
     TAILQ_INIT(&w->sessions);
+    TAILQ_INIT(&w->strangers);
     w->porter = asks_new(c->loop, ASKS_MAX);
     w->keeper = asks_new(c->loop, ASKS_MAX);
+    w->tally = tally_new();
     w->recorder = recorder_new(c->loop);
     return w;
 }
@@ -271,16 +243,14 @@ static bool start(struct role_context *c, struct fault *why)
         return fault_set(why, FAULT_MISSING, "no counters were handed over");
     take_over_counters(w);
     limit_connections(w);
-    if (!read_authority(w, why) || !read_canaries(w, why) || !read_trust(w, why) || !make_leaves(w, why))
+    if (!read_tally(w, why) || !read_authority(w, why) || !read_canaries(w, why) || !read_trust(w, why) || !make_leaves(w, why))
         return false;
     pool = (struct pool_limits){w->limits.upstream_idle, w->limits.upstream_idle_total, POOL_KEYS,
                                 w->limits.upstream_idle_ms};
     w->pool = pool_new(c->loop, &pool, &w->messages, &w->counters->values[COUNTER_POOLED]);
-    pause_timer = timer_new(c->loop, on_pause_over, NULL);
     tick = timer_new(c->loop, on_tick, w);
     on_tick(w);
-    for (struct listener *l = listeners; l; l = l->next)
-        l->watch = watch_new(c->loop, l->fd, WATCH_READ, on_listener, l);
+    gate_open(w);
     return true;
 }
 
@@ -312,16 +282,13 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
     (void)flag;
     prepare(c);
     if (type == MSG_LISTENER) {
-        struct listener *l = calloc(1, sizeof *l);
-
-        if (!l)
-            abort();
-        *l = (struct listener){.next = listeners, .name = text_copy(name), .fd = fd};
-        listeners = l;
+        gate_add(name, fd);
     } else if (type == MSG_SHARED && slice_is(name, "revocations")) {
         revocations_fd_given = fd;
     } else if (type == MSG_SHARED && slice_is(name, "pins")) {
         pins_fd_given = fd;
+    } else if (type == MSG_SHARED && slice_starts(name, SLICE("tally/"))) {
+        take_tally(&worker, name, fd);
     } else if (type == MSG_SHARED && slice_starts(name, SLICE("counters/"))) {
         counters_fd_given = fd;
     } else {
@@ -340,7 +307,8 @@ static void stop(struct role_context *c)
         return;
     }
     w->stopping = true;
-    set_accepting(false);
+    gate_close();
+    parties_tick(w->parties, loop_now_ms(w->loop), true, on_sum, w);
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
         next = TAILQ_NEXT(s, link);
         s->closing = true;

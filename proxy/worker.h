@@ -14,6 +14,7 @@
 #include "proxy/asks.h"
 #include "proxy/counters.h"
 #include "proxy/limits.h"
+#include "proxy/quota.h"
 #include "proxy/recorder.h"
 #include "proxy/role.h"
 #include "proxy/upstream.h"
@@ -46,8 +47,12 @@ struct worker {
     struct asks *porter, *keeper;
     struct pool *pool;
     struct counters *counters;
+    struct tally *tally;
+    struct parties *parties;
+    struct quota quota;
 
     TAILQ_HEAD(session_list, session) sessions;
+    TAILQ_HEAD(all_strangers, session) strangers; /* of them without a good token, oldest first */
     size_t n_sessions;
     uint64_t next_conn; /* number of the next client connection */
     bool stopping;

@@ -15,6 +15,19 @@ EXEAT = Path(os.environ.get("EXEAT", TREE / "build" / "exeat"))
 PATIENCE = 60  # seconds: generous, a busy machine is no failure
 
 
+# Tests are a sandbox that asks for everything that is denied, as fast as it can: only test_limits.py has the defaults.
+LOOSE = {"sandbox-denials": 1000000, "source-denials": 1000000, "sandbox-records": 1000000, "records": 10000000,
+         "failed-handshakes": 100000, "sandbox-connections": 10000, "source-connections": 10000, "sandbox-names": 1000}
+
+
+def with_limits(extra, limits):
+    """Add limits to what a test configures; those it names itself stay."""
+    more = ", ".join(f"{k}: {v}" for k, v in limits.items() if f"{k}:" not in extra)
+    if "limits: {" in extra:
+        return extra.replace("limits: {", "limits: {" + more + ", " if more else "limits: {", 1)
+    return f"{extra}\nlimits: {{{more}}}"
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as s:
         return s.getsockname()[1]
@@ -41,10 +54,10 @@ REFUSALS = (b"which its cell does not have", b"what its table does not allow")
 class Gateway:
     is_attacked = False  # a test takes roles over, so that refusals are expected
 
-    def __init__(self, directory, services, extra="", workers=1, journal="directory: journal"):
+    def __init__(self, directory, services, extra="", workers=1, journal="directory: journal", limits=LOOSE):
         self.directory = Path(directory)
         self.port, self.publish = free_port(), free_port()
-        self.extra, self.workers, self.journal = extra, workers, journal
+        self.extra, self.workers, self.journal = with_limits(extra, limits), workers, journal
         self.process = None
         exeat("init", self.directory, "--name", "gw.test")
         self.config = self.directory / "proxy.conf"

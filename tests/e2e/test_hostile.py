@@ -289,19 +289,19 @@ def test_a_flood_of_connections_costs_the_others_nothing_but_time(tmp_path, pki,
     g = Gateway(directory, services(origins[0].port, origins[1].port, pki[0]), extra="limits: {upstream-idle-total: 8}")
     g.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400)))
     try:
-        token = g.token(BOTH)
+        tokens = [g.token(BOTH, sandbox=f"sb-{i}") for i in range(3)]  # each has a share of a quarter
         first = g.connect()
         flood = [g.connect() for _ in range(500)]
-        first.send(absolute(token, path="/pkg/first"))
+        first.send(absolute(tokens[0], path="/pkg/first"))
         assert first.response().status == 200
-        for wire in flood:
-            wire.send(absolute(token, path="/pkg/flood"))
+        for i, wire in enumerate(flood):
+            wire.send(absolute(tokens[i % 3], path="/pkg/flood"))
         served = sum(wire.response().status == 200 for wire in flood[:100])
         assert served == 100
         for wire in flood:
             wire.close()
         last = g.connect()
-        last.send(absolute(token, path="/pkg/last"))
+        last.send(absolute(tokens[0], path="/pkg/last"))
         assert last.response().status == 200
     finally:
         status = g.stop()

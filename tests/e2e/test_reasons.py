@@ -5,7 +5,6 @@ code without a row here fails a test; one that no test can bring about does not 
 import json
 import os
 import re
-import resource
 import signal
 import socket
 import struct
@@ -26,6 +25,9 @@ REGISTRY = {m[1]: SimpleNamespace(status=int(m[2]), error=m[3]) for m in
             map(ENTRY.match, (TREE / "base/reason.def").read_text().splitlines()) if m}
 # What only a role out of its mind brings about: unit tests send its messages, and test_jail.py takes one over.
 IN_UNIT_TESTS = {"dial_unlisted": "porter.c", "role_violation": "cell.c"}
+# Each over a limit of its own, in a gateway where that is small.
+IN_OTHER_TESTS = {"gateway_exhausted": "test_exhaustion.py", **{"limit_" + what: "test_limits.py" for what in (
+    "connections", "exchanges", "dials", "lookups", "handshakes", "records", "denials", "bytes", "urls", "names")}}
 
 PLAIN = """
   {name}:
@@ -331,29 +333,6 @@ def certificate_unavailable(g):
     return killed(g, "keeper", lambda: connect_to(g, "npm.registry.test"))
 
 
-def limit_connections(g):
-    """More dials at once than the porter does for one worker: their names are never answered."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    patient = f'limits: {{dial-time: 300s}}\nresolver: {{servers: ["127.0.0.1:{g.names.port}"], timeout: 300s}}'
-    own = Gateway(g.directory.parent / "flooded", PLAIN.format(name="slow", address="", audit="waived: test"), extra=patient)
-    wires = []
-    try:
-        own.start()
-        request = ("GET http://slow.test/pkg/a HTTP/1.1\r\nHost: slow.test\r\n"
-                   f"Proxy-Authorization: Bearer {own.token('web')}\r\n\r\n")
-        for _ in range(1025):
-            wires.append(connect(own))
-            wires[-1].send(request)
-        found = own.wait_for(kind="result", reason="limit_connections")
-        return lambda: found
-    finally:
-        for wire in wires:
-            wire.close()
-        assert own.stop() == 0
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 # ---- the service
 
 
@@ -459,7 +438,7 @@ CONNECTS = {"upstream_certificate": "other.test", "upstream_tls": "upload.test",
             "connect_timeout": "pypi.registry.test"}
 OTHERS = [token_revoked, token_failures, token_foreign, request_timeout, canary_leak, token_leak, upstream_timeout,
           canary_response, sni_mismatch, client_tls, client_unknown_ca, tunnel_not_tls, tunnel_not_plain, client_closed,
-          client_timeout, limit_connections, porter_unavailable, certificate_unavailable, record_unavailable,
+          client_timeout, porter_unavailable, certificate_unavailable, record_unavailable,
           gateway_stopping]
 
 
@@ -511,7 +490,9 @@ def test_reason(gateway, code):
 
 
 def test_every_reason_has_a_row():
-    assert set(REGISTRY) - {"none"} == set(ROWS) | set(IN_UNIT_TESTS)
+    assert set(REGISTRY) - {"none"} == set(ROWS) | set(IN_UNIT_TESTS) | set(IN_OTHER_TESTS)
+    for code, file in IN_OTHER_TESTS.items():
+        assert f'"{code}"' in (TREE / "tests/e2e" / file).read_text()
     for code, file in IN_UNIT_TESTS.items():
         assert f'\\"{code}\\"' in (TREE / "tests/unit" / file).read_text()
 

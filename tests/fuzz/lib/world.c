@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "proxy/config.h"
 #include "proxy/role.h"
+#include "proxy/tally.h"
 #include "tests/fuzz/lib/kernel.h"
 #include "tests/unit/forge.h"
 
@@ -72,6 +73,7 @@ static void attach(void *arg, int role, int fd)
 static void share(void)
 {
     struct fault why = {0};
+    static const unsigned char secret[16];
     int fd = counters_create(&why);
     char path[64];
 
@@ -84,6 +86,7 @@ static void share(void)
     worker_ops.on_resource(&context, MSG_SHARED, SLICE("pins"), false, dup(pins_fd(pins)));
     worker_ops.on_resource(&context, MSG_SHARED, SLICE("revocations"), false, dup(revocations_fd(revocations)));
     worker_ops.on_resource(&context, MSG_SHARED, SLICE("counters/worker 0"), false, fd);
+    worker_ops.on_resource(&context, MSG_SHARED, SLICE("tally/worker 0"), false, tally_create(secret, &why));
 }
 
 static void compile_policy(void)

@@ -1,0 +1,49 @@
+/* SipHash-2-4 (Aumasson and Bernstein, 2012). */
+#include "base/hash.h"
+
+static uint64_t rotate(uint64_t x, int by)
+{
+    return x << by | x >> (64 - by);
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = rotate(v[1], 13) ^ v[0];
+    v[0] = rotate(v[0], 32);
+    v[2] += v[3];
+    v[3] = rotate(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = rotate(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = rotate(v[1], 17) ^ v[2];
+    v[2] = rotate(v[2], 32);
+}
+
+static void take_in(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    sip_round(v);
+    sip_round(v);
+    v[0] ^= word;
+}
+
+uint64_t hash_bytes(const uint64_t seed[2], struct slice bytes)
+{
+    uint64_t v[4] = {seed[0] ^ 0x736f6d6570736575, seed[1] ^ 0x646f72616e646f6d, seed[0] ^ 0x6c7967656e657261,
+                     seed[1] ^ 0x7465646279746573};
+    uint64_t word = 0;
+
+    for (size_t i = 0; i < bytes.len; i++) {
+        word |= (uint64_t)(unsigned char)bytes.ptr[i] << (8 * (i % 8));
+        if (i % 8 == 7) {
+            take_in(v, word);
+            word = 0;
+        }
+    }
+    take_in(v, word | (uint64_t)bytes.len << 56);
+    v[2] ^= 0xff;
+    for (int i = 0; i < 4; i++)
+        sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}

@@ -1,0 +1,189 @@
+#include "proxy/gate.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/say.h"
+#include "base/text.h"
+#include "proxy/session.h"
+
+enum { BATCH = 16, PAUSE_MS = 100, EXHAUSTED_MS = 2000, DROP = 8 };
+
+struct listener {
+    struct listener *next;
+    char *name;
+    int fd;
+    struct watch *watch;
+};
+
+static struct gate {
+    struct worker *worker;
+    struct listener *listeners;
+    struct timer *pause;
+    bool paused, closed;
+    int64_t exhausted_until_ms; /* 0: not */
+} gate;
+
+static void set_accepting(bool on)
+{
+    for (struct listener *l = gate.listeners; l; l = l->next)
+        if (l->watch)
+            watch_want(l->watch, on ? WATCH_READ : 0);
+}
+
+/* ---- room ---- */
+
+/* The connection that has shown no token for longest goes, if it had half of header-time to. */
+static bool evict_one(struct worker *w)
+{
+    struct session *oldest = TAILQ_FIRST(&w->strangers);
+
+    if (!oldest || loop_now_ms(w->loop) - oldest->began_ms < w->limits.header_ms / 2)
+        return false;
+    session_evict(oldest);
+    return true;
+}
+
+static bool has_room(struct worker *w)
+{
+    return w->n_sessions < w->limits.connections || evict_one(w);
+}
+
+void gate_session_ended(struct worker *w)
+{
+    if (!gate.closed && !gate.paused && w->n_sessions + 1 == w->limits.connections)
+        set_accepting(true);
+}
+
+/* ---- out of descriptors or memory ---- */
+
+void gate_exhausted(struct worker *w, int error)
+{
+    if (!gate.exhausted_until_ms)
+        say_warning("%s: no new connections until that is over", strerror(error));
+    gate.exhausted_until_ms = loop_now_ms(w->loop) + EXHAUSTED_MS;
+    w->counters->values[COUNTER_EXHAUSTED] = (uint64_t)error;
+}
+
+void gate_tick(struct worker *w)
+{
+    if (!gate.exhausted_until_ms || loop_now_ms(w->loop) < gate.exhausted_until_ms)
+        return;
+    gate.exhausted_until_ms = 0;
+    w->counters->values[COUNTER_EXHAUSTED] = 0;
+    say_note("there are descriptors and memory again");
+}
+
+static void pause_for_a_while(void)
+{
+    gate.paused = true;
+    set_accepting(false);
+    timer_set(gate.pause, PAUSE_MS);
+}
+
+/* Until a session ends; or, while there are strangers, until one has had its time. */
+static void wait_for_room(const struct worker *w)
+{
+    if (TAILQ_EMPTY(&w->strangers))
+        set_accepting(false);
+    else
+        pause_for_a_while();
+}
+
+/* No spinning: what can go goes, and a little later it is tried again. */
+static void pause_accepting(int error)
+{
+    struct worker *w = gate.worker;
+
+    gate_exhausted(w, error);
+    pool_shrink(w->pool, DROP);
+    for (int i = 0; i < DROP && evict_one(w); i++)
+        continue;
+    pause_for_a_while();
+}
+
+/* ---- accepting ---- */
+
+enum accepted { ACCEPTED, ACCEPT_NONE, ACCEPT_AGAIN, ACCEPT_PAUSED };
+
+static enum accepted accept_one(const struct listener *l)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof sa;
+    int fd = accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC), one = 1;
+    struct addr source;
+
+    if (fd < 0) {
+        if (errno == EAGAIN)
+            return ACCEPT_NONE;
+        if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+            return ACCEPT_AGAIN; /* of that one connection (accept(2)): the next may be well */
+        pause_accepting(errno);
+        return ACCEPT_PAUSED;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    addr_from_sockaddr(&source, (struct sockaddr *)&sa);
+    session_start(gate.worker, fd, l->name, &source);
+    return ACCEPTED;
+}
+
+static void on_listener(void *arg, unsigned ready)
+{
+    const struct listener *l = arg;
+
+    (void)ready;
+    for (int i = 0; i < BATCH; i++) {
+        enum accepted how;
+
+        if (!has_room(gate.worker)) {
+            wait_for_room(gate.worker);
+            return;
+        }
+        how = accept_one(l);
+        if (how == ACCEPT_NONE || how == ACCEPT_PAUSED)
+            return;
+    }
+}
+
+/* The kernel looks for a free descriptor before it looks for a connection: accept itself says whether it is over. */
+static void on_pause_over(void *arg)
+{
+    (void)arg;
+    gate.paused = false;
+    for (struct listener *l = gate.listeners; l && !gate.closed && !gate.paused; l = l->next)
+        on_listener(l, WATCH_READ);
+    if (!gate.closed && !gate.paused && gate.worker->n_sessions < gate.worker->limits.connections)
+        set_accepting(true);
+}
+
+/* ---- begin and end ---- */
+
+void gate_add(struct slice name, int fd)
+{
+    struct listener *l = calloc(1, sizeof *l);
+
+    if (!l)
+        abort();
+    *l = (struct listener){.next = gate.listeners, .name = text_copy(name), .fd = fd};
+    gate.listeners = l;
+}
+
+void gate_open(struct worker *w)
+{
+    gate.worker = w;
+    gate.pause = timer_new(w->loop, on_pause_over, NULL);
+    for (struct listener *l = gate.listeners; l; l = l->next)
+        l->watch = watch_new(w->loop, l->fd, WATCH_READ, on_listener, l);
+}
+
+void gate_close(void)
+{
+    gate.closed = true;
+    set_accepting(false);
+}

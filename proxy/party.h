@@ -1,0 +1,47 @@
+/*
+ * A party: who limits are held against. A sandbox (sub and iss of its token), or, until a good token is shown, a source: an
+ * IPv4 address, the /64 of an IPv6 one (a host has all of it), or a listener that serves one sandbox. Sessions and
+ * exchanges hold references; a party nobody holds is kept while what it did still counts, so that coming back makes
+ * nobody new.
+ */
+#ifndef PROXY_PARTY_H
+#define PROXY_PARTY_H
+
+#include <sys/queue.h>
+
+#include "authz/identity.h"
+#include "net/addr.h"
+#include "proxy/sums.h"
+#include "proxy/tally.h"
+
+struct parties;
+struct session;
+
+struct party {
+    enum tally_kind kind;
+    char name[80];  /* the sandbox (cut), or the source as text */
+    struct tally_seat *seat;
+    struct sums sums;
+    TAILQ_HEAD(stranger_list, session) strangers; /* of a source: sessions without a good token, oldest first */
+    /* the list's own */
+    TAILQ_ENTRY(party) link;
+    size_t refs;
+    struct slice key;
+};
+
+/* tally is kept. At most PARTIES_MAX unheld ones are remembered; the one unheld for longest goes first. */
+struct parties *parties_new(struct tally *t);
+enum { PARTIES_MAX = 8192 };
+
+/* A reference to be given back by party_unref. */
+struct party *parties_sandbox(struct parties *ps, const struct identity *i);
+struct party *parties_source(struct parties *ps, const struct addr *source, const char *listener);
+struct party *party_ref(struct party *p);
+void party_unref(struct parties *ps, struct party *p); /* NULL is fine */
+
+/* Each second: tell(arg, party, sum) for every sum that is due (all: that there is), and forget who did nothing lately. */
+void parties_tick(struct parties *ps, int64_t now_ms, bool all,
+                  void (*tell)(void *arg, const struct party *p, const struct sum *s), void *arg);
+size_t parties_count(const struct parties *ps);
+
+#endif
