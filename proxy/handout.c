@@ -86,7 +86,7 @@ static void give_tallies(struct supervisor *s, struct process *p)
     }
 }
 
-static void give_assets(struct supervisor *s, struct process *p)
+void handout_assets(struct supervisor *s, struct process *p)
 {
     if (p->role == ROLE_WORKER || p->role == ROLE_CLERK)
         give_listeners(s, p);

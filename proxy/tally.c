@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -86,10 +85,9 @@ int tally_create(const unsigned char secret[16], struct fault *why)
 static struct pages *map(int fd, bool writable, struct fault *why)
 {
     int seals = fcntl(fd, F_GET_SEALS);
-    struct stat st;
     struct pages *p;
 
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 || st.st_size != (off_t)sizeof(struct pages)) {
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || lseek(fd, 0, SEEK_END) != (off_t)sizeof(struct pages)) {
         fault_set(why, FAULT_REFUSED, "the tally is not shared memory of this supervisor");
         return NULL;
     }

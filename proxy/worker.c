@@ -188,8 +188,10 @@ static void limit_connections(struct worker *w)
 /* After limit_connections. */
 static bool read_tally(struct worker *w, struct fault *why)
 {
-    if (tally_fd_given < 0 || !tally_own(w->tally, tally_fd_given, why))
+    if (tally_fd_given < 0)
         return fault_set(why, FAULT_MISSING, "no tally was handed over");
+    if (!tally_own(w->tally, tally_fd_given, why))
+        return false;
     close(tally_fd_given);
     w->parties = parties_new(w->tally);
     w->quota = (struct quota){&w->limits, w->tally, tally_workers(w->tally)};
