@@ -43,8 +43,8 @@ uint64_t pace_sum(const struct pace *p, int64_t window_ms, int64_t now_ms)
     } else if (was != w) {
         return 0;
     }
-    /* The part of the window before that is still inside the last window_ms; in double, since the product may not fit. */
-    before = (uint64_t)((double)before * (double)left / (double)window_ms);
+    /* The part of the window before that is still inside the last window_ms, rounded up. In double: the product may not fit. */
+    before = (uint64_t)((double)before * (double)left / (double)window_ms + 0.999);
     return now + before < PACE_MOST ? now + before : PACE_MOST;
 }
 

@@ -66,6 +66,7 @@ static const struct pace_row {
     {"at the turn all of it counts", {1000, 1500}, 2000, 2},
     {"a window later nothing counts", {1000, 1500}, 3000, 0},
     {"long after nothing counts", {1000}, 90000, 0},
+    {"the last of it counts until its window is over", {1000}, 2999, 1},
     {"old and new", {1100, 1200, 2100, 2200}, 2500, 3},
 };
 
