@@ -33,14 +33,14 @@ LLHTTP := $(patsubst %,$(B)/llhttp/%.o,llhttp api http)
 UNIT := $(wildcard tests/unit/*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
 
-SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FUZZ := $(wildcard tests/fuzz/*.c)
 FUZZ_SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 FUZZ_WITH = B=build/fuzzing CC=clang LTO= OPTIMISE='-O1 -g' LDFLAGS='$(FUZZ_SANITIZE)' \
             CFLAGS='$(FUZZ_SANITIZE) -U_FORTIFY_SOURCE -Wno-format-nonliteral -Wno-unused-command-line-argument'
 SECONDS ?= 60
-SANITIZE_WITH = SANITIZED=1 B=build/asan CC=gcc LTO= OPTIMISE='-O1 -g' LDFLAGS='$(SANITIZE)' \
-             CFLAGS='$(SANITIZE) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE'
+SANITIZE_WITH = SANITIZED=1 B=build/asan CC=gcc LTO= OPTIMISE='-O1 -g' LDFLAGS='$(ASAN_FLAGS)' \
+             CFLAGS='$(ASAN_FLAGS) -U_FORTIFY_SOURCE -Wno-format-truncation -DEXEAT_SANITIZE'
 CLANG := $(patsubst %.c,$(B)/clang/%.ok,$(SOURCES) $(UNIT) $(FUZZ) $(wildcard tests/fuzz/lib/*.c))
 E2E := $(wildcard tests/e2e)
 # After so long the end-to-end tests hang; they are interrupted and say where.
@@ -48,7 +48,7 @@ E2E_SECONDS ?= 1200
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build demo run bare install clean
+.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build soak demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything (V=1: show the commands)
@@ -99,6 +99,11 @@ $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
 	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka libjwt) -o $@
 
+# The program with a clock that tests can set (tests/clock/clock.c says how), linked before the real one is looked for.
+$(B)/tests/exeat-clock: tests/clock/clock.c base/clock.c $(B)/cmd/main.o $(B)/libexeat.a
+	@mkdir -p $(@D)
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $< $(B)/cmd/main.o $(B)/libexeat.a $(LIBS) -o $@
+
 man: $(B)/exeat ## write the manual pages into build/man
 	@$(B)/exeat man $(B)/man
 
@@ -109,7 +114,7 @@ docs: $(B)/exeat ## write docs/configuration.md and docs/reasons.md from their t
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)
 
-e2e: test-deps $(B)/exeat $(B)/hostile ## run the end-to-end tests (pytest)
+e2e: test-deps $(B)/exeat $(B)/hostile $(B)/tests/exeat-clock ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
 	@EXEAT=$(abspath $(B)/exeat) SANITIZED=$(SANITIZED) timeout -s INT -k 30 $(E2E_SECONDS) $(PYTHON) -B -m pytest -q -p no:cacheprovider \
 	    -o faulthandler_timeout=240 $(PYTEST) tests/e2e
@@ -139,6 +144,7 @@ check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
 	@$(MAKE) $(JOBS) unit
 	@$(MAKE) fuzz SECONDS=2 FUZZ_RUN='--jobs 2'
 	@$(MAKE) e2e
+	@$(MAKE) soak MINUTES=0.2
 
 sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) $(JOBS) $(SANITIZE_WITH) all
@@ -159,6 +165,12 @@ fuzz-build: $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ))
 fuzz: test-deps ## feed what reads hostile bytes with more of them (SECONDS=60 each; FUZZ=tests/fuzz/head.c: one)
 	@$(MAKE) $(JOBS) $(FUZZ_WITH) fuzz-build
 	@tests/fuzz/run --build build/fuzzing --seconds $(SECONDS) $(FUZZ_RUN) $(patsubst tests/fuzz/%.c,%,$(FUZZ))
+
+MINUTES ?= 10
+soak: test-deps ## traffic of every kind, with faults, for MINUTES=10; SANITIZE=1: with AddressSanitizer
+	@$(MAKE) $(JOBS) $(if $(SANITIZE),$(SANITIZE_WITH)) all
+	@EXEAT=$(abspath $(if $(SANITIZE),build/asan,$(B))/exeat) SANITIZED=$(SANITIZE) $(PYTHON) -B tests/soak/soak \
+	    --minutes $(MINUTES) $(SOAK)
 
 demo: $(B)/exeat ## real clients through the gateway to a registry on this machine, allowed and refused
 	@tests/install demo

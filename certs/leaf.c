@@ -132,8 +132,8 @@ struct leaf *leaves_find(struct leaves *l, const char *host, int64_t now_s)
     if (!leaf)
         return NULL;
     least_s = (leaf->to_s - leaf->from_s) / 10;
-    if (leaf->to_s - now_s <= (least_s > LEFT_MIN_S ? least_s : LEFT_MIN_S))
-        return NULL;
+    if (leaf->to_s - now_s <= (least_s > LEFT_MIN_S ? least_s : LEFT_MIN_S) || now_s < leaf->from_s)
+        return NULL; /* not begun: it was issued while the clock was wrong */
     detach(l, leaf);
     attach(l, leaf);
     return leaf;

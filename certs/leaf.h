@@ -20,7 +20,7 @@ void leaves_free(struct leaves *l);
 size_t leaves_count(const struct leaves *l);
 /* The public key as SubjectPublicKeyInfo DER, for the keeper. */
 struct slice leaves_public_key(const struct leaves *l);
-/* The leaf for a host when there is one with more than a tenth of its life (at least 5 min) left; else NULL. */
+/* The leaf for a host when there is one with more than a tenth of its life (at least 5 min) left and whose time has begun; else NULL. */
 struct leaf *leaves_find(struct leaves *l, const char *host, int64_t now_s);
 /*
  * Store what the keeper gave (the form of ca_issue) in place of what there was for this host; refuses a chain that does

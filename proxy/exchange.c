@@ -54,12 +54,15 @@ static void cancel_operation(struct exchange *x)
     x->ask = NULL;
 }
 
-/* Milliseconds until the token, and what it may be overrun by, are over; INT64_MAX without a token. */
+/*
+ * Milliseconds until the token, and what it may be overrun by, are over; INT64_MAX without a token. A refusal is recorded and
+ * told however old the token is.
+ */
 static int64_t time_left(const struct exchange *x)
 {
     const struct worker *w = x->worker;
 
-    if (!x->identity)
+    if (!x->identity || x->reason)
         return INT64_MAX;
     return (identity_expires_s(x->identity) - loop_wall_s(w->loop)) * 1000 + w->limits.overrun_ms;
 }

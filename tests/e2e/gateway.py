@@ -52,6 +52,8 @@ REFUSALS = (b"which its cell does not have", b"what its table does not allow")
 
 
 class Gateway:
+    program = EXEAT
+
     is_attacked = False  # a test takes roles over, so that refusals are expected
 
     def __init__(self, directory, services, extra="", workers=1, journal="directory: journal", limits=LOOSE):
@@ -82,7 +84,7 @@ services:
 
     def start(self, command=None, **more):
         self.log = open(self.directory / "log", "ab+")
-        self.process = subprocess.Popen(command or [EXEAT, "-c", self.config, "serve"], stderr=self.log, stdout=self.log,
+        self.process = subprocess.Popen(command or [self.program, "-c", self.config, "serve"], stderr=self.log, stdout=self.log,
                                         env=clean_environment(), **more)
         deadline = time.monotonic() + PATIENCE
         while b"exeat: ready" not in self.output():

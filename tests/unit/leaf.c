@@ -51,6 +51,7 @@ static const struct {
     {"a little more than a tenth of its life left", 24 * HOUR_S - 9001, true},
     {"a tenth of its life left", 24 * HOUR_S - 9000, false},
     {"ended", 24 * HOUR_S + 1, false},
+    {"not begun: issued while the clock was ahead", -25 * HOUR_S, false},
 };
 
 static void test_ages(void **state)
