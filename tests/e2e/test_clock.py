@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -73,6 +74,9 @@ def test_a_token_in_use_ends_in_its_tunnel(gateway):
     wire = gateway.tunnel("registry.test", gateway.token(BOTH, lifetime="10m"))
     assert inside(wire).status == 200
     gateway.set_clock(HOUR)
+    scribe = gateway.pids("scribe")[0]
+    os.kill(scribe, signal.SIGSTOP)  # the record of the refusal takes a moment
+    threading.Timer(0.2, os.kill, (scribe, signal.SIGCONT)).start()
     answer = inside(wire)
     assert (answer.status, answer.reason) == (403, "token_expired") and wire.is_closed()
 
