@@ -210,6 +210,11 @@ size_t service_index(const struct service *s)
     return s->index;
 }
 
+uint64_t service_mark(const struct service *s)
+{
+    return s->mark;
+}
+
 bool service_is_tls_port(const struct service *s, uint16_t port)
 {
     return ports_hold(&s->tls, port);

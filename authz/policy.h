@@ -34,6 +34,8 @@ const struct service *policy_service(const struct policy *p, size_t i);
 
 const char *service_name(const struct service *s);
 size_t service_index(const struct service *s); /* its place in the policy */
+/* Changes with anything that its part of the configuration says; the same in every process. What files hold is not in it. */
+uint64_t service_mark(const struct service *s);
 bool service_is_tls_port(const struct service *s, uint16_t port);
 uint16_t service_tls_port(const struct service *s, size_t i); /* 0 behind the last */
 bool service_is_plain_port(const struct service *s, uint16_t port);

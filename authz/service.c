@@ -1,6 +1,7 @@
 /* Compiles one service from its configuration; owns what it compiled. Knows no other service. */
 #include "authz/service.h"
 
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,12 +338,28 @@ static enum service_credentials read_credentials(const struct conf_item *item)
     return strcmp(text, "allow") == 0 ? CREDENTIALS_ALLOW : CREDENTIALS_REFUSE;
 }
 
+static uint64_t mark_of(const struct conf_item *item)
+{
+    unsigned char digest[32];
+    struct buf text = {0};
+    uint64_t mark;
+
+    buf_printf(&text, "%s\n", conf_name(item));
+    conf_print_item(item, &text);
+    if (!EVP_Q_digest(NULL, "SHA256", NULL, buf_slice(&text).ptr, buf_len(&text), digest, NULL))
+        abort();
+    buf_free(&text);
+    memcpy(&mark, digest, sizeof mark);
+    return mark;
+}
+
 struct service *service_compile(const struct conf_item *item, size_t index, struct fault *why)
 {
     struct service *s = must(calloc(1, sizeof *s));
 
     s->name = copy(conf_name(item));
     s->index = index;
+    s->mark = mark_of(item);
     s->preset = preset_find(conf_text(item, "preset"));
     s->allow_private = conf_bool(item, "allow-private");
     s->ca_file = copy(conf_text(item, "ca-file"));

@@ -30,6 +30,7 @@ struct rules {
 struct service {
     char *name;
     size_t index;
+    uint64_t mark;
     const struct preset *preset; /* NULL: none */
     struct texts hosts;          /* canonical */
     struct ports tls, plain;

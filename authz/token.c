@@ -85,6 +85,13 @@ static void forget(struct verifier *v, struct memory *m)
     free(m);
 }
 
+void verifier_limit_cache(struct verifier *v, size_t most)
+{
+    v->most = most ? most : 1;
+    while (table_count(v->by_fingerprint) > v->most)
+        forget(v, v->oldest);
+}
+
 void verifier_free(struct verifier *v)
 {
     if (!v)

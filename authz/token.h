@@ -37,6 +37,8 @@ struct verifier *verifier_new(const struct issuers *issuers, const char *audienc
 void verifier_free(struct verifier *v);
 /* Other issuers from now on (kept): what is remembered of other generations is verified anew. */
 void verifier_use_issuers(struct verifier *v, const struct issuers *issuers);
+/* Remember at most so many from now on. */
+void verifier_limit_cache(struct verifier *v, size_t most);
 /* How many tokens that do not verify a source may show in a minute; 20 until this is called. */
 void verifier_limit_failures(struct verifier *v, unsigned a_minute);
 /* Pins that all workers share (kept); without, the verifier has its own. */

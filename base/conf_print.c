@@ -115,6 +115,11 @@ static void section(struct buf *out, const struct conf_section *s, const struct 
     }
 }
 
+void conf_print_item(const struct conf_item *it, struct buf *out)
+{
+    item(out, it, 0, false);
+}
+
 void conf_print(const struct conf *c, bool comments, struct buf *out)
 {
     for (size_t s = 0; s < c->n_sections; s++) {

@@ -9,7 +9,7 @@
 #define POOL_MAX 256
 
 struct scan {
-    const struct scanner *scanner;
+    struct scanner *scanner; /* held, while the scan is not in the pool */
     struct scan *next; /* in the pool */
     struct database_stream *stream;
     struct needle *needle;
@@ -18,13 +18,14 @@ struct scan {
     uint64_t total, safe;
 };
 
-/* Scans that ended, each with its stream reset: a new one allocates nothing. */
+/* Scans that ended, each with its stream reset: a new one allocates nothing. And how many hold the scanner. */
 struct pool {
     struct scan *first;
-    size_t count;
+    size_t count, holders;
 };
 
 struct scanner {
+    struct registry *owned;    /* NULL: the registry is somebody else's */
     struct database *database; /* NULL without canaries */
     struct needle_cache *needles;
     struct pool *pool;
@@ -36,6 +37,7 @@ struct scanner *scanner_new(const struct registry *r, struct fault *why)
 
     if (!s || !(s->pool = calloc(1, sizeof *s->pool)))
         abort();
+    s->pool->holders = 1;
     s->needles = needle_cache_new();
     if (registry_count(r) && !(s->database = database_new(r, why))) {
         scanner_free(s);
@@ -51,9 +53,20 @@ static void scan_destroy(struct scan *c)
     free(c);
 }
 
+struct scanner *scanner_ref(struct scanner *s)
+{
+    s->pool->holders++;
+    return s;
+}
+
+void scanner_own(struct scanner *s, struct registry *r)
+{
+    s->owned = r;
+}
+
 void scanner_free(struct scanner *s)
 {
-    if (!s)
+    if (!s || --s->pool->holders)
         return;
     while (s->pool->first) {
         struct scan *c = s->pool->first;
@@ -64,6 +77,7 @@ void scanner_free(struct scanner *s)
     free(s->pool);
     needle_cache_free(s->needles);
     database_free(s->database);
+    registry_free(s->owned);
     free(s);
 }
 
@@ -131,11 +145,11 @@ static struct scan *pool_take(struct pool *p)
     return c;
 }
 
-struct scan *scan_start(const struct scanner *s, struct slice extra)
+struct scan *scan_start(struct scanner *s, struct slice extra)
 {
     struct scan *c = pool_take(s->pool);
 
-    *c = (struct scan){.scanner = s, .stream = c->stream};
+    *c = (struct scan){.scanner = scanner_ref(s), .stream = c->stream};
     c->needle = extra.len ? needle_get(s->needles, extra) : NULL;
     return c;
 }
@@ -196,20 +210,21 @@ struct hit scan_finish(struct scan *c, uint64_t *safe)
 
 void scan_free(struct scan *c)
 {
-    struct pool *pool;
+    struct scanner *s;
 
     if (!c)
         return;
-    pool = c->scanner->pool;
+    s = c->scanner;
     needle_release(c->needle);
     c->needle = NULL;
-    if (pool->count >= POOL_MAX) {
+    if (s->pool->count >= POOL_MAX) {
         scan_destroy(c);
-        return;
+    } else {
+        if (c->stream)
+            database_reset(s->database, c->stream);
+        c->next = s->pool->first;
+        s->pool->first = c;
+        s->pool->count++;
     }
-    if (c->stream)
-        database_reset(c->scanner->database, c->stream);
-    c->next = pool->first;
-    pool->first = c;
-    pool->count++;
+    scanner_free(s);
 }

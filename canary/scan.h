@@ -13,8 +13,12 @@ struct scanner; /* one per process; not for several threads at once */
 
 /* r is kept and unchanged while s lives. No canaries is fine: every scan is clean at no cost. */
 struct scanner *scanner_new(const struct registry *r, struct fault *why);
-/* After every scan of s. */
+/* One holder more, to be given back by scanner_free(). */
+struct scanner *scanner_ref(struct scanner *s);
+/* One holder less. A scan under way holds its scanner too. */
 void scanner_free(struct scanner *s);
+/* Takes the registry: it is freed with the scanner. */
+void scanner_own(struct scanner *s, struct registry *r);
 /* H: the most bytes a scan ever holds back (scan_hold for one). */
 size_t scanner_hold(const struct scanner *s);
 
@@ -40,7 +44,7 @@ struct hit scanner_text_with(const struct scanner *s, struct slice text, struct 
  * characters of its signature are a match (needle.h). A scan that is fed nothing opens no stream.
  */
 struct scan;
-struct scan *scan_start(const struct scanner *s, struct slice extra);
+struct scan *scan_start(struct scanner *s, struct slice extra);
 struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe);
 /* The whole stream at once, as the one feed of a scan: half the price of a feed. */
 struct hit scan_feed_whole(struct scan *c, struct slice bytes, uint64_t *safe);

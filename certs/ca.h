@@ -25,8 +25,8 @@ bool ca_init(const char *directory, const char *name, struct fault *why);
  * "*.suffix" patterns, canonical; n of them): re-issue it from root.key, with a fresh key, when the set differs, when
  * a file is missing or the files do not fit each other, or when less than a third of its year is left. All IP
  * addresses are excluded, pathlen 0. *issued says whether a new one was written.
- * With no root.key beside it and a differing set: FAULT_REFUSED and what to do; with too little left: a new one
- * is not needed as long as it has not ended. Over 200 names is refused (several intermediates come later).
+ * With no root.key beside it, one that permits all of the hosts and has not ended stays, with a warning; one that lacks a
+ * host is FAULT_MISSING, and what to do. Over 200 names is refused (several intermediates come later).
  */
 bool ca_ensure_intermediate(const char *directory, const char *name, const char *const *hosts, size_t n, bool *issued,
                             struct fault *why);

@@ -100,12 +100,25 @@ static void forget(struct leaves *l, struct leaf *leaf)
     leaf_unref(leaf);
 }
 
+void leaves_forget(struct leaves *l)
+{
+    while (l->newest)
+        forget(l, l->newest);
+}
+
+void leaves_limit(struct leaves *l, size_t most)
+{
+    assert(most > 0);
+    l->most = most;
+    while (table_count(l->by_host) > most)
+        forget(l, l->oldest);
+}
+
 void leaves_free(struct leaves *l)
 {
     if (!l)
         return;
-    while (l->newest)
-        forget(l, l->newest);
+    leaves_forget(l);
     table_free(l->by_host);
     X509_free(l->issuer.cert);
     buf_free(&l->issuer.der);

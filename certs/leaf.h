@@ -17,6 +17,10 @@ struct leaf;
 /* Keeps at most `most` leaves (1 or more); the least recently found one goes first. */
 struct leaves *leaves_new(size_t most, struct fault *why);
 void leaves_free(struct leaves *l);
+/* Keep at most so many from now on. */
+void leaves_limit(struct leaves *l, size_t most);
+/* Forget all of them, not the key: the intermediate is another one. */
+void leaves_forget(struct leaves *l);
 size_t leaves_count(const struct leaves *l);
 /* The public key as SubjectPublicKeyInfo DER, for the keeper. */
 struct slice leaves_public_key(const struct leaves *l);

@@ -236,14 +236,30 @@ static bool refuse_offline(const char *directory, const struct standing *s, stru
     if (!s->sound)
         return fault_set(why, FAULT_MISSING,
                          "%s: intermediate.pem and intermediate.key are not a pair that root.pem signed, or not there, and "
-                         "root.key is not here to sign a new one; put root.key back for one start", directory);
+                         "root.key is not here to sign a new one; put root.key back for one start or reload", directory);
     if (s->lacks[0])
         return fault_set(why, FAULT_MISSING,
                          "%s: the intermediate does not permit %.80s and root.key is not here to sign one that does; put "
-                         "root.key back for one start, or take the host out of services", directory, s->lacks);
+                         "root.key back for one start or reload (this version cannot sign elsewhere), or take the host out "
+                         "of services", directory, s->lacks);
     return fault_set(why, FAULT_MISSING,
-                     "%s: the intermediate %s and root.key is not here to sign a new one; put root.key back for one start",
-                     directory, s->fits ? "has ended" : "permits hosts that services no longer list");
+                     "%s: the intermediate has ended and root.key is not here to sign a new one; put root.key back for one "
+                     "start or reload", directory);
+}
+
+/* Good enough without the root: every listed host is permitted. What it permits beyond, the keeper does not sign. */
+static bool suffices(const struct standing *s)
+{
+    return s->sound && !s->lacks[0] && !s->ended;
+}
+
+static void warn_offline(const char *directory, const struct standing *s)
+{
+    if (!s->fits)
+        say_warning("%s: the intermediate permits hosts that services no longer list, and root.key is not here to sign a "
+                    "narrower one; put it back for one start or reload", directory);
+    else if (s->ending)
+        say_warning("%s: the intermediate ends soon and root.key is not here; put it back for one start or reload", directory);
 }
 
 bool ca_ensure_intermediate(const char *directory, const char *name, const char *const *hosts, size_t n, bool *issued,
@@ -263,8 +279,8 @@ bool ca_ensure_intermediate(const char *directory, const char *name, const char 
         ok = true;
     } else if (has_file(directory, "root.key")) {
         ok = *issued = issue_intermediate(directory, name, root, &want, why);
-    } else if (s.fits && !s.ended) {
-        say_warning("%s: the intermediate ends soon and root.key is not here; put it back for one start", directory);
+    } else if (suffices(&s)) {
+        warn_offline(directory, &s);
         ok = true;
     } else {
         refuse_offline(directory, &s, why);
@@ -292,7 +308,7 @@ bool ca_check(const char *directory, const char *const *hosts, size_t n, struct 
     else if (has_file(directory, "root.key"))
         ok = (root_key = read_key(directory, "root.key", why)) && check_root(directory, root, root_key, why);
     else
-        ok = (s.fits && !s.ended) || refuse_offline(directory, &s, why);
+        ok = suffices(&s) || refuse_offline(directory, &s, why);
 out:
     EVP_PKEY_free(root_key);
     X509_free(root);

@@ -37,7 +37,7 @@ static bool set_wait(int fd, int64_t deadline_ms)
            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) == 0;
 }
 
-static bool failed(const char *address, int error, struct fault *why)
+static bool failed(const char *address, int error, int64_t wait_ms, struct fault *why)
 {
     if (error == ENOENT || error == ECONNREFUSED)
         return fault_set(why, FAULT_MISSING, "no gateway listens on %s", address);
@@ -45,7 +45,8 @@ static bool failed(const char *address, int error, struct fault *why)
         return fault_set(why, FAULT_PERMISSION, "%s: %s; ask as the user that started the gateway", address,
                          strerror(error));
     if (error == EAGAIN || error == EWOULDBLOCK)
-        return fault_set(why, FAULT_TIMEOUT, "%s: the gateway did not answer within %d s", address, WAIT_MS / 1000);
+        return fault_set(why, FAULT_TIMEOUT, "%s: the gateway did not answer within %d s", address,
+                         (int)(wait_ms / 1000));
     return fault_set(why, FAULT_IO, "%s: %s", address, strerror(error));
 }
 
@@ -93,9 +94,9 @@ static bool receive_line(int fd, int64_t deadline_ms, struct buf *out)
     }
 }
 
-bool admin_ask(const char *address, struct slice request, struct buf *answer, struct fault *why)
+bool admin_ask_within(const char *address, struct slice request, int64_t wait_ms, struct buf *answer, struct fault *why)
 {
-    int64_t deadline = clock_mono_ms() + WAIT_MS;
+    int64_t deadline = clock_mono_ms() + wait_ms;
     struct sockaddr_un sun;
     bool ok = false;
     int fd;
@@ -104,14 +105,19 @@ bool admin_ask(const char *address, struct slice request, struct buf *answer, st
         return false;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return failed(address, errno, why);
+        return failed(address, errno, wait_ms, why);
     if (!set_wait(fd, deadline) || connect(fd, (struct sockaddr *)&sun, sizeof sun) < 0 ||
         !send_all(fd, request) || !send_all(fd, SLICE("\n")) || !receive_line(fd, deadline, answer))
-        failed(address, errno, why);
+        failed(address, errno, wait_ms, why);
     else
         ok = true;
     close(fd);
     return ok;
+}
+
+bool admin_ask(const char *address, struct slice request, struct buf *answer, struct fault *why)
+{
+    return admin_ask_within(address, request, WAIT_MS, answer, why);
 }
 
 struct json_t *admin_call(const char *address, struct slice request, struct fault *why)

@@ -26,4 +26,8 @@ bool admin_ask(const char *address, struct slice request, struct buf *answer, st
  */
 struct json_t *admin_call(const char *address, struct slice request, struct fault *why);
 
+/* As admin_ask, for what takes longer than five seconds. */
+bool admin_ask_within(const char *address, struct slice request, int64_t wait_ms, struct buf *answer,
+                      struct fault *why);
+
 #endif

@@ -132,7 +132,7 @@ static const struct command check = {
     .summary = "read the configuration and every file it names; silent when all is good",
     .help = "Reads what `exeat serve` would read and says what is off, with file, line and column. What is allowed "
             "and still worth a second look is a warning: a waived audit, a listener that sandboxes share.\n",
-    .examples = "  exeat -c /etc/exeat/proxy.conf config check && systemctl restart exeat\n",
+    .examples = "  exeat -c /etc/exeat/proxy.conf config check && systemctl reload exeat\n",
     .has_json = true,
     .run = run_check,
 };

@@ -28,7 +28,7 @@ static int run_serve(const struct invocation *inv)
     if (issued)
         say_note("the CA's intermediate was issued anew for the listed hosts");
     say_warnings(config);
-    return supervisor_run(config, inv->verbose);
+    return supervisor_run(config, inv->config, inv->verbose);
 }
 
 static const char help[] =
@@ -36,7 +36,10 @@ static const char help[] =
     "\n"
     "When every listener accepts it says \"exeat: ready\" and the addresses on standard error, and tells a service "
     "manager (sd_notify). Each of its processes is closed in by seccomp and Landlock; started as root, it also gets a user "
-    "and, all but one, an empty network of its own. What is off otherwise is said at the start, and by exeat status.\n";
+    "and, all but one, an empty network of its own. What is off otherwise is said at the start, and by exeat status.\n"
+    "\n"
+    "SIGHUP reads the configuration again, as exeat reload does. Listening sockets that a service manager hands over "
+    "(LISTEN_FDS) are used for the listener they are named after, or that has their address.\n";
 
 const struct command command_serve = {
     .name = "serve",

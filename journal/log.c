@@ -148,6 +148,12 @@ struct log_writer *log_open(int directory_fd, const struct log_settings *s, bool
     return w;
 }
 
+void log_use_settings(struct log_writer *w, const struct log_settings *s)
+{
+    w->settings = *s;
+    w->free_checked_ms = INT64_MIN;
+}
+
 void log_close(struct log_writer *w)
 {
     if (!w)

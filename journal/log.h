@@ -39,6 +39,8 @@ struct log_writer;
  */
 struct log_writer *log_open(int directory_fd, const struct log_settings *s, bool *torn, struct fault *why);
 void log_close(struct log_writer *w);
+/* Other settings, from the next flush on. */
+void log_use_settings(struct log_writer *w, const struct log_settings *s);
 /*
  * Add one record: members as record_next gives them. role and role_seq are the scribe's own knowledge of the sender.
  * Buffers; log_flush writes everything added since in one write (and fdatasync when sync). False from flush: nothing of the

@@ -190,6 +190,7 @@ SSL *tls_server_accept(struct tls_server *t, const char *host, struct slice bind
 
 struct tls_client {
     SSL_CTX *ctx;
+    unsigned holders;
 };
 
 static bool trust(SSL_CTX *ctx, struct slice pem, struct fault *why)
@@ -226,6 +227,7 @@ struct tls_client *tls_client_new(struct slice pem, struct fault *why)
 
     if (!t)
         abort();
+    t->holders = 1;
     t->ctx = context_new(TLS_client_method(), why);
     if (!t->ctx || !trust(t->ctx, pem, why)) {
         tls_client_free(t);
@@ -238,9 +240,15 @@ struct tls_client *tls_client_new(struct slice pem, struct fault *why)
     return t;
 }
 
+struct tls_client *tls_client_ref(struct tls_client *t)
+{
+    t->holders++;
+    return t;
+}
+
 void tls_client_free(struct tls_client *t)
 {
-    if (!t)
+    if (!t || --t->holders)
         return;
     SSL_CTX_free(t->ctx);
     free(t);

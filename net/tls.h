@@ -30,6 +30,8 @@ struct tls_client;
 
 /* Trust exactly the certificates in pem (at least one). */
 struct tls_client *tls_client_new(struct slice pem, struct fault *why);
+/* One holder more, to be given back by tls_client_free(). Connections hold what they need themselves. */
+struct tls_client *tls_client_ref(struct tls_client *t);
 void tls_client_free(struct tls_client *t);
 /*
  * A connection to host: SNI, name check (RFC 9525: no partial wildcards), chain check. resume (borrowed, may be

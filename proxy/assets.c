@@ -1,4 +1,4 @@
-/* Owns every listening socket and the descriptors of state. Starts nothing. */
+/* Owns the descriptors of state; the listening sockets are listening.c's. Starts nothing. */
 #include "proxy/assets.h"
 
 #include <dirent.h>
@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -18,162 +17,13 @@
 #include "proxy/counters.h"
 #include "proxy/tally.h"
 
-enum { BACKLOG = 1024, PINS = 32768 /* unbound tokens alive at once; 1.5 MiB */ };
+enum { PINS = 32768 /* unbound tokens alive at once; 1.5 MiB */ };
 
 static void *must(void *p)
 {
     if (!p)
         abort();
     return p;
-}
-
-/* ---- listening sockets ---- */
-
-static bool listen_fault(struct fault *why, const char *name, const char *address, int error)
-{
-    const char *help = "";
-
-    if (error == EADDRINUSE)
-        help = ": another program has it; stop that one or choose another address";
-    else if (error == EACCES)
-        help = ": ports under 1024 need root";
-    else if (error == EADDRNOTAVAIL)
-        help = ": no interface of this machine has that address";
-    return fault_set(why, FAULT_IO, "listen.%s: %s: %s%s", name, address, strerror(error), help);
-}
-
-static int listen_tcp(const struct addr *a, bool shared)
-{
-    struct sockaddr_storage sa;
-    socklen_t len = addr_to_sockaddr(a, &sa);
-    int fd = socket(a->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
-
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (shared)
-        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
-    if (a->family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-    if (bind(fd, (struct sockaddr *)&sa, len) < 0 || listen(fd, BACKLOG) < 0) {
-        int error = errno;
-
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
-}
-
-static void real_address(int fd, struct addr *a)
-{
-    struct sockaddr_storage sa = {0};
-    socklen_t len = sizeof sa;
-
-    if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0)
-        addr_from_sockaddr(a, (struct sockaddr *)&sa);
-}
-
-/* Another gateway on the same port would share it silently by SO_REUSEPORT: look first, without it. */
-static bool is_taken(const struct addr *a)
-{
-    int fd;
-
-    if (a->port == 0)
-        return false;
-    fd = listen_tcp(a, false);
-    if (fd < 0)
-        return errno == EADDRINUSE;
-    close(fd);
-    return false;
-}
-
-static bool open_tcp(struct listening *l, struct addr a, size_t n, struct fault *why)
-{
-    struct buf text = {0};
-
-    l->fds = must(calloc(n, sizeof *l->fds));
-    if (is_taken(&a))
-        return listen_fault(why, l->name, l->address, EADDRINUSE);
-    for (; l->n_fds < n; l->n_fds++) {
-        int fd = listen_tcp(&a, n > 1);
-
-        if (fd < 0)
-            return listen_fault(why, l->name, l->address, errno);
-        l->fds[l->n_fds] = fd;
-        real_address(fd, &a);
-    }
-    free(l->address);
-    addr_text(&text, &a);
-    l->address = buf_take_text(&text);
-    return true;
-}
-
-/* A socket file left over from a crash is removed: the lock on the state says that no other gateway has it. */
-static bool open_unix(struct listening *l, const char *path, struct fault *why)
-{
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    mode_t mask;
-    int fd;
-
-    if (strlen(path) >= sizeof sa.sun_path)
-        return fault_set(why, FAULT_SYNTAX, "%s: longer than %zu bytes", path, sizeof sa.sun_path - 1);
-    memcpy(sa.sun_path, path, strlen(path));
-    unlink(path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mask = umask(0177);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, BACKLOG) < 0) {
-        listen_fault(why, l->name, path, errno);
-        umask(mask);
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    umask(mask);
-    l->fds = must(calloc(1, sizeof *l->fds));
-    l->fds[0] = fd;
-    l->n_fds = 1;
-    return true;
-}
-
-static struct listening *add_listening(struct assets *a, const char *name, const char *address, bool is_publish)
-{
-    struct listening *l;
-
-    a->listening = must(realloc(a->listening, (a->n_listening + 1) * sizeof *a->listening));
-    l = &a->listening[a->n_listening++];
-    *l = (struct listening){.name = text_copy(slice_of(name)), .address = text_copy(slice_of(address)),
-                            .is_publish = is_publish};
-    return l;
-}
-
-static bool open_one(struct assets *a, const char *name, const char *address, bool is_publish, struct fault *why)
-{
-    struct listening *l = add_listening(a, name, address, is_publish);
-    struct addr tcp;
-
-    if (slice_starts(slice_of(address), SLICE("unix:")))
-        return open_unix(l, address + 5, why);
-    if (!addr_parse(slice_of(address), &tcp))
-        return fault_set(why, FAULT_SYNTAX, "%s: %s: expected an address such as 127.0.0.1:3128", name, address);
-    return open_tcp(l, tcp, is_publish ? 1 : (size_t)a->n_workers, why);
-}
-
-static bool open_listening(struct assets *a, struct fault *why)
-{
-    const struct conf *c = a->config->conf;
-    const char *publish = conf_text(conf_section(c, "publish"), "address");
-    const char *admin = conf_text(conf_section(c, "admin"), "address");
-
-    for (size_t i = 0; i < conf_count(c, "listen"); i++) {
-        const struct conf_item *item = conf_item(c, "listen", i);
-
-        if (!open_one(a, conf_name(item), conf_text(item, "address"), false, why))
-            return false;
-    }
-    if (publish && publish[0] && !open_one(a, "publish", publish, true, why))
-        return false;
-    return !admin || !admin[0] || open_one(a, "admin", admin, true, why);
 }
 
 /* ---- state ---- */
@@ -195,15 +45,11 @@ static bool lock_state(const char *state, struct fault *why)
     return ok;
 }
 
-static const char *journal_path(const struct assets *a)
+static bool open_journal(struct assets *a, const struct gateway_config *c, struct fault *why)
 {
-    return conf_text(conf_section(a->config->conf, "journal"), "directory");
-}
+    const char *directory = conf_text(conf_section(c->conf, "journal"), "directory");
 
-static bool open_journal(struct assets *a, struct fault *why)
-{
-    const char *directory = journal_path(a);
-
+    a->journal_path = text_copy(slice_of(directory));
     if (!file_make_directory(directory, 0700, why))
         return false;
     a->journal_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -260,13 +106,14 @@ static bool open_tokens(struct assets *a, const char *state, struct fault *why)
     return a->revocations && (a->pins = pins_create(PINS, why));
 }
 
-bool assets_open(struct assets *a, struct gateway_config *config, struct fault *why)
+bool assets_open(struct assets *a, const struct gateway_config *config, struct fault *why)
 {
     const char *state = conf_text(conf_section(config->conf, "gateway"), "state");
 
-    *a = (struct assets){.config = config, .journal_fd = -1, .journal_end = -1, .n_workers = config->workers};
-    return file_make_directory(state, 0700, why) && lock_state(state, why) && open_journal(a, why) &&
-           open_counters(a, why) && open_tallies(a, why) && open_tokens(a, state, why) && open_listening(a, why);
+    *a = (struct assets){.journal_fd = -1, .journal_end = -1, .n_workers = config->workers};
+    return file_make_directory(state, 0700, why) && lock_state(state, why) && open_journal(a, config, why) &&
+           open_counters(a, why) && open_tallies(a, why) && open_tokens(a, state, why) &&
+           listening_open(&a->listening, config->conf, (size_t)a->n_workers, why);
 }
 
 static int chown_files(int directory_fd, uid_t uid, gid_t gid)
@@ -295,11 +142,11 @@ bool assets_journal_is_in_place(const struct assets *a, struct fault *why)
 {
     struct stat here, there;
 
-    if (stat(journal_path(a), &there) < 0)
-        return fault_set(why, FAULT_IO, "the journal's directory %s: %s", journal_path(a), strerror(errno));
+    if (stat(a->journal_path, &there) < 0)
+        return fault_set(why, FAULT_IO, "the journal's directory %s: %s", a->journal_path, strerror(errno));
     if (fstat(a->journal_fd, &here) == 0 && here.st_ino == there.st_ino && here.st_dev == there.st_dev)
         return true;
-    return fault_set(why, FAULT_REFUSED, "the journal's directory %s is another one than before", journal_path(a));
+    return fault_set(why, FAULT_REFUSED, "the journal's directory %s is another one than before", a->journal_path);
 }
 
 bool assets_find_journal(struct assets *a, uid_t uid, gid_t gid, struct fault *why)
@@ -308,9 +155,9 @@ bool assets_find_journal(struct assets *a, uid_t uid, gid_t gid, struct fault *w
 
     if (assets_journal_is_in_place(a, why))
         return true;
-    fd = open(journal_path(a), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd = open(a->journal_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return fault_set(why, FAULT_IO, "the journal's directory %s: %s", journal_path(a), strerror(errno));
+        return fault_set(why, FAULT_IO, "the journal's directory %s: %s", a->journal_path, strerror(errno));
     close(a->journal_fd);
     a->journal_fd = fd;
     return uid == 0 || assets_give_journal(a, uid, gid, why);
@@ -326,18 +173,8 @@ static void close_all(int *fds, int n)
 
 void assets_close(struct assets *a)
 {
-    for (size_t i = 0; i < a->n_listening; i++) {
-        struct listening *l = &a->listening[i];
-
-        for (size_t j = 0; j < l->n_fds; j++)
-            close(l->fds[j]);
-        if (slice_starts(slice_of(l->address), SLICE("unix:")))
-            unlink(l->address + 5);
-        free(l->fds);
-        free(l->name);
-        free(l->address);
-    }
-    free(a->listening);
+    listening_close(&a->listening);
+    free(a->journal_path);
     close_all(a->counters, a->n_workers);
     close_all(a->tallies, a->n_workers);
     close_all(a->tallies_to_read, a->n_workers);

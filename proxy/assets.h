@@ -5,26 +5,18 @@
 #ifndef PROXY_ASSETS_H
 #define PROXY_ASSETS_H
 
+#include <sys/types.h>
+
 #include "authz/pins.h"
 #include "authz/revocation.h"
-#include "net/addr.h"
 #include "proxy/config.h"
-#include "proxy/role.h"
-
-struct listening {
-    char *name;
-    char *address;  /* as text, with the port the kernel gave */
-    int *fds;       /* one a worker for TCP; one for publish and admin */
-    size_t n_fds;
-    bool is_publish; /* publish and admin: the clerk's */
-};
+#include "proxy/listening.h"
 
 struct assets {
-    struct gateway_config *config;
-    struct listening *listening;
-    size_t n_listening;
+    struct listeners listening;
     struct revocations *revocations;
     struct pins *pins;
+    char *journal_path; /* of its directory, as the configuration at the start has it */
     int journal_fd;
     int journal_end; /* a counters page: its records are the last seq on disk, for a scribe that was started again */
     int *counters; /* by worker */
@@ -32,7 +24,7 @@ struct assets {
     int n_workers;
 };
 
-bool assets_open(struct assets *a, struct gateway_config *config, struct fault *why);
+bool assets_open(struct assets *a, const struct gateway_config *config, struct fault *why);
 void assets_close(struct assets *a);
 /* Give the journal's directory to the scribe's user. */
 bool assets_give_journal(const struct assets *a, uid_t uid, gid_t gid, struct fault *why);

@@ -14,7 +14,7 @@
 #include "proxy/report.h"
 #include "proxy/role.h"
 
-enum { QUESTIONS_MAX = 256 };
+enum { QUESTIONS_MAX = 256, RELOAD_WAIT_MS = 60000 };
 
 #define STATUS_REQUEST "{\"command\":\"status\"}"
 
@@ -51,7 +51,7 @@ static void *must(void *p)
 /* ---- questions to the supervisor ---- */
 
 /* False when too many are open already: the supervisor is stuck. */
-static bool ask_supervisor(enum asker asker, uint64_t ticket, struct slice request)
+static bool ask_supervisor(enum asker asker, uint64_t ticket, uid_t uid, struct slice request)
 {
     struct question *q;
     struct buf out = {0};
@@ -64,6 +64,7 @@ static bool ask_supervisor(enum asker asker, uint64_t ticket, struct slice reque
     clerk.questions = q;
     clerk.n_questions++;
     pack_u32(&out, q->id);
+    pack_u32(&out, (uint32_t)uid);
     pack_bytes(&out, request);
     sent = channel_send(clerk.context->control, MSG_ADMIN, buf_slice(&out), -1);
     buf_free(&out);
@@ -113,7 +114,7 @@ static void on_publish(void *arg, uint64_t ticket, struct slice path)
     if (slice_is(path, "/metrics")) {
         tell_metrics(ticket);
     } else if (slice_is(path, "/readyz")) {
-        if (!ask_supervisor(ASKER_READY, ticket, SLICE(STATUS_REQUEST)))
+        if (!ask_supervisor(ASKER_READY, ticket, 0, SLICE(STATUS_REQUEST)))
             tell_ready(ticket, SLICE(""));
     } else if (slice_is(path, "/healthz")) {
         publish_answer(clerk.publish, ticket,
@@ -136,12 +137,14 @@ static void tell_status(uint64_t ticket, struct slice answer)
     buf_free(&line);
 }
 
-static void on_admin(void *arg, uint64_t ticket, struct slice line)
+static void on_admin(void *arg, uint64_t ticket, uid_t uid, struct slice line)
 {
-    enum asker asker = report_is_status(line) ? ASKER_STATUS : ASKER_OTHER;
+    enum asker asker = report_is(line, "status") ? ASKER_STATUS : ASKER_OTHER;
 
     (void)arg;
-    if (!ask_supervisor(asker, ticket, line))
+    if (report_is(line, "reload"))
+        console_wait(clerk.console, ticket, RELOAD_WAIT_MS);
+    if (!ask_supervisor(asker, ticket, uid, line))
         console_answer(clerk.console, ticket, SLICE("{\"ok\":false,\"error\":\"the supervisor does not answer\"}"));
 }
 
@@ -218,10 +221,15 @@ static void clerk_on_resource(struct role_context *c, enum role_message type, st
 
 /* ---- the role ---- */
 
-static void list_waived(const struct conf *conf)
+/* What is told of the configuration in force; its memory is the role's. */
+static void use_conf(const struct role_context *c)
 {
+    const struct conf *conf = c->conf;
     size_t n = conf_count(conf, "services");
 
+    clerk.metrics.generation = c->generation;
+    clerk.metrics.n_waived = 0;
+    free(clerk.waived);
     clerk.waived = must(calloc(n + 1, sizeof *clerk.waived));
     clerk.metrics.waived = clerk.waived;
     for (size_t i = 0; i < n; i++) {
@@ -237,14 +245,19 @@ static bool clerk_start(struct role_context *c, struct fault *why)
     (void)why;
     clerk.context = c;
     clerk.metrics.version = EXEAT_VERSION;
-    clerk.metrics.generation = c->generation;
-    list_waived(c->conf);
+    use_conf(c);
     if (clerk.publish_fd >= 0)
         clerk.publish = publish_new(c->loop, clerk.publish_fd, on_publish, NULL);
     if (clerk.admin_fd >= 0)
         clerk.console = console_new(c->loop, clerk.admin_fd, on_admin, NULL);
     clerk.publish_fd = clerk.admin_fd = -1;
     return true;
+}
+
+static void clerk_adopt(struct role_context *c, const struct role_set *before)
+{
+    (void)before;
+    use_conf(c);
 }
 
 static void clerk_on_control(struct role_context *c, enum role_message type, struct slice payload)
@@ -268,4 +281,5 @@ const struct role_ops clerk_ops = {
     .on_resource = clerk_on_resource,
     .on_control = clerk_on_control,
     .stop = clerk_stop,
+    .adopt = clerk_adopt,
 };

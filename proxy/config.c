@@ -1,6 +1,9 @@
 /* Owns a loaded configuration: in which order it is read, checked and compiled, and what each role gets of it. */
 #include "proxy/config.h"
 
+#include <assert.h>
+#include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +12,7 @@
 #include "base/secret.h"
 #include "canary/canary.h"
 #include "certs/ca.h"
+#include "net/tls.h"
 #include "proxy/config_check.h"
 
 #define SYSTEM_TRUST "/etc/ssl/certs/ca-certificates.crt"
@@ -23,6 +27,7 @@ void gateway_config_free(struct gateway_config *c)
         free(c->warnings[i]);
     free(c->warnings);
     bundle_free(c->files);
+    bundle_free(c->ca);
     policy_free(c->policy);
     conf_free(c->conf);
     free(c);
@@ -70,6 +75,24 @@ static bool read_issuers(struct gateway_config *c, struct fault *why)
     return issuers != NULL;
 }
 
+/* What it holds is looked at too: a worker that could not use it would find out only when it is there. */
+static bool read_service_trust(struct gateway_config *c, const struct service *s, struct fault *why)
+{
+    const struct conf_item *item = conf_find(c->conf, "services", service_name(s));
+    struct fault inner = {0};
+    struct tls_client *trust;
+    struct slice pem;
+    char name[128];
+
+    if (!add_named(c, item, "ca-file", "service", "ca", TRUST_MOST, why))
+        return false;
+    snprintf(name, sizeof name, "service.%s.ca", service_name(s));
+    bundle_get(c->files, name, &pem);
+    trust = tls_client_new(pem, &inner);
+    tls_client_free(trust);
+    return trust || conf_refuse(item, "ca-file", -1, why, "%s: %s", service_ca_file(s), inner.text);
+}
+
 /* Trust for the services: their own files, and the system's when one needs it. */
 static bool read_trust(struct gateway_config *c, struct fault *why)
 {
@@ -80,8 +103,7 @@ static bool read_trust(struct gateway_config *c, struct fault *why)
 
         if (!service_ca_file(s))
             needs_system = true;
-        else if (!add_named(c, conf_find(c->conf, "services", service_name(s)), "ca-file", "service", "ca", TRUST_MOST,
-                            why))
+        else if (!read_service_trust(c, s, why))
             return false;
     }
     if (!needs_system || add_file(c->files, "ca.system", SYSTEM_TRUST, TRUST_MOST, why))
@@ -197,12 +219,21 @@ bool gateway_check_ca(const struct gateway_config *c, struct fault *why)
     return ok;
 }
 
-bool gateway_ensure_ca(const struct gateway_config *c, bool *issued, struct fault *why)
+/* Roles that start again later get what this configuration was begun with, whatever became of the files. */
+static bool read_ca(struct gateway_config *c, const char *directory, struct fault *why)
+{
+    bundle_free(c->ca);
+    c->ca = bundle_new();
+    return ca_add_files(directory, c->ca, why);
+}
+
+bool gateway_ensure_ca(struct gateway_config *c, bool *issued, struct fault *why)
 {
     char *directory = gateway_state(c, "ca");
     const char **hosts;
     size_t n = listed_hosts(c->policy, &hosts);
-    bool ok = check_state(c, directory, why) && ca_ensure_intermediate(directory, c->name, hosts, n, issued, why);
+    bool ok = check_state(c, directory, why) &&
+              ca_ensure_intermediate(directory, c->name, hosts, n, issued, why) && read_ca(c, directory, why);
 
     free(hosts);
     free(directory);
@@ -230,51 +261,53 @@ static void copy_named(struct bundle *to, const struct gateway_config *c, const 
     }
 }
 
-static bool add_certificate(struct bundle *b, const struct gateway_config *c, const char *name, const char *file,
-                            struct fault *why)
+static void copy_as(struct bundle *to, const char *name, const struct bundle *from, const char *original)
 {
-    char *path = gateway_state(c, file);
-    bool ok = add_file(b, name, path, CERTIFICATE_MOST, why);
+    struct slice bytes;
 
-    free(path);
-    return ok;
+    if (bundle_get(from, original, &bytes))
+        bundle_add(to, name, bytes);
 }
 
-static bool fill_worker(struct bundle *b, const struct gateway_config *c, struct fault *why)
+static void fill_worker(struct bundle *b, const struct gateway_config *c)
 {
     copy_named(b, c, "issuers", "issuer", "jwks");
     copy_named(b, c, "services", "service", "ca");
     copy(b, c->files, "canaries.json");
     copy(b, c->files, "ca.system");
-    return add_certificate(b, c, "ca.root.pem", "ca/root.pem", why) &&
-           add_certificate(b, c, "ca.intermediate.pem", "ca/intermediate.pem", why);
+    copy_as(b, "ca.root.pem", c->ca, "ca/root.pem");
+    copy_as(b, "ca.intermediate.pem", c->ca, "ca/intermediate.pem");
 }
 
-static bool fill_keeper(struct bundle *b, const struct gateway_config *c, struct fault *why)
+static void fill_keeper(struct bundle *b, const struct gateway_config *c)
 {
-    char *directory = gateway_state(c, "ca");
-    bool ok = ca_add_files(directory, b, why);
-
-    free(directory);
-    return ok;
+    copy(b, c->ca, "ca/intermediate.pem");
+    copy(b, c->ca, "ca/intermediate.key");
+    copy(b, c->ca, "ca/root.pem");
 }
 
-struct bundle *gateway_bundle(const struct gateway_config *c, enum role role, struct fault *why)
+struct bundle *gateway_bundle(const struct gateway_config *c, enum role role)
 {
     struct bundle *b = bundle_new();
     struct buf text = {0};
-    bool ok = true;
 
+    assert(c->ca || (role != ROLE_WORKER && role != ROLE_KEEPER));
     conf_print(c->conf, false, &text);
     bundle_add(b, "proxy.conf", buf_slice(&text));
     buf_free(&text);
     if (role == ROLE_WORKER)
-        ok = fill_worker(b, c, why);
+        fill_worker(b, c);
     else if (role == ROLE_KEEPER)
-        ok = fill_keeper(b, c, why);
-    if (!ok) {
-        bundle_free(b);
-        return NULL;
-    }
+        fill_keeper(b, c);
     return b;
+}
+
+void gateway_digest(const struct gateway_config *c, unsigned char digest[32])
+{
+    struct buf text = {0};
+
+    conf_print(c->conf, false, &text);
+    if (!EVP_Q_digest(NULL, "SHA256", NULL, buf_slice(&text).ptr, buf_len(&text), digest, NULL))
+        abort();
+    buf_free(&text);
 }

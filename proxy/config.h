@@ -24,6 +24,7 @@ struct gateway_config {
     const char *admin;       /* "unix:/..." or NULL */
     const char *publish;     /* "127.0.0.1:9464" or NULL */
     struct bundle *files;    /* every file but the CA's, as gateway_bundle names them */
+    struct bundle *ca;       /* the CA's, as ca_add_files names them; NULL before gateway_ensure_ca */
     char **warnings;         /* "proxy.conf:12:8: services.npm: ..." */
     size_t n_warnings;
 };
@@ -42,10 +43,18 @@ char *gateway_state(const struct gateway_config *c, const char *name);
 bool gateway_check_ca(const struct gateway_config *c, struct fault *why);
 
 /*
- * Make the CA's intermediate fit the listed hosts (certs/ca.h); *issued says
- * whether a new one was written. Before the keeper is given its bundle.
+ * Make the CA's intermediate fit the listed hosts (certs/ca.h), and read it; *issued says whether a new one was
+ * written. Before any role is given its bundle.
  */
-bool gateway_ensure_ca(const struct gateway_config *c, bool *issued, struct fault *why);
+bool gateway_ensure_ca(struct gateway_config *c, bool *issued, struct fault *why);
+
+/*
+ * May a gateway that runs by now go over to next? Not when what it is bound to since its start differs: why names the
+ * place, and says that it takes a restart.
+ */
+bool gateway_check_change(const struct gateway_config *now, const struct gateway_config *next, struct fault *why);
+/* SHA-256 of the effective configuration, as records tell it. */
+void gateway_digest(const struct gateway_config *c, unsigned char digest[32]);
 
 /*
  * What a role is handed (give):
@@ -53,7 +62,8 @@ bool gateway_ensure_ca(const struct gateway_config *c, bool *issued, struct faul
  *   worker: "issuer.NAME.jwks", "canaries.json" when there are canaries, "ca.system" when a service needs the
  *           system's trust, "service.NAME.ca" for each ca-file, "ca.root.pem", "ca.intermediate.pem" (certificates)
  *   keeper: what ca_add_files puts in
+ * After gateway_ensure_ca.
  */
-struct bundle *gateway_bundle(const struct gateway_config *c, enum role role, struct fault *why);
+struct bundle *gateway_bundle(const struct gateway_config *c, enum role role);
 
 #endif

@@ -162,6 +162,53 @@ bool config_check(struct gateway_config *c, const char *path, struct fault *why)
            check_canaries(c, why) && check_admin(c, why) && limits_check(c->conf, why);
 }
 
+/* ---- going over to another one ---- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+/* Its first randomness is not to be had in the porter's cell. */
+static bool is_same_resolver(const struct gateway_config *a, const struct gateway_config *b)
+{
+    struct buf one = {0}, other = {0};
+    bool same;
+
+    conf_print_item(conf_section(a->conf, "resolver"), &one);
+    conf_print_item(conf_section(b->conf, "resolver"), &other);
+    same = slice_equals(buf_slice(&one), buf_slice(&other));
+    buf_free(&one);
+    buf_free(&other);
+    return same;
+}
+
+bool gateway_check_change(const struct gateway_config *now, const struct gateway_config *next, struct fault *why)
+{
+    static const char *const bound[][2] = {{"gateway", "name"},      {"gateway", "state"},   {"gateway", "user-prefix"},
+                                           {"journal", "directory"}, {"publish", "address"}, {"admin", "address"}};
+    const struct conf_item *item = conf_section(next->conf, "gateway");
+
+    if (now->workers != next->workers)
+        return conf_refuse(item, "workers", -1, why, "gateway.workers: %d run; another number takes a restart",
+                           now->workers);
+    if (!is_same_resolver(now, next))
+        return conf_refuse(conf_section(next->conf, "resolver"), "servers", -1, why,
+                           "resolver: other servers or another timeout take a restart");
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) {
+        const char *section = bound[i][0], *key = bound[i][1];
+        const char *old = conf_text(conf_section(now->conf, section), key);
+
+        item = conf_section(next->conf, section);
+        if (!is_same_text(old, conf_text(item, key)))
+            return conf_refuse(item, key, -1, why, "%s.%s: %s is in force; to change it takes a restart", section, key,
+                               old && *old ? old : "none");
+    }
+    return true;
+}
+
+/* ---- warnings ---- */
+
 static void warn(struct gateway_config *c, const struct conf_item *item, const char *key, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -20,6 +20,7 @@ struct talk {
     struct talk *next, **link;
     struct console *console;
     uint64_t ticket;
+    uid_t uid;
     enum talk_state state;
     struct stream *stream;
     struct timer *timer;
@@ -90,7 +91,7 @@ static void read_line(struct talk *t)
     }
     t->state = TALK_WAIT;
     timer_set(t->timer, CONSOLE_WAIT_MS);
-    t->console->ask(t->console->arg, t->ticket, slice_cut(input, 0, (size_t)end));
+    t->console->ask(t->console->arg, t->ticket, t->uid, slice_cut(input, 0, (size_t)end));
 }
 
 static void on_stream(void *arg, enum stream_event event)
@@ -132,12 +133,12 @@ static void on_visitor(void *arg, int fd)
 {
     struct console *a = arg;
     struct talk *t = calloc(1, sizeof *t);
-    uid_t uid;
+    uid_t uid = 0;
     bool known = user_of(fd, &uid);
 
     if (!t)
         abort();
-    *t = (struct talk){.console = a, .ticket = ++a->last_ticket, .next = a->talks, .link = &a->talks};
+    *t = (struct talk){.console = a, .ticket = ++a->last_ticket, .uid = uid, .next = a->talks, .link = &a->talks};
     if (t->next)
         t->next->link = &t->next;
     a->talks = t;
@@ -175,12 +176,28 @@ void console_free(struct console *a)
     free(a);
 }
 
-void console_answer(struct console *a, uint64_t ticket, struct slice line)
+/* NULL when the visitor is gone, or has his answer. */
+static struct talk *find_waiting(const struct console *a, uint64_t ticket)
 {
     struct talk *t = a->talks;
 
     while (t && t->ticket != ticket)
         t = t->next;
-    if (t && t->state == TALK_WAIT)
+    return t && t->state == TALK_WAIT ? t : NULL;
+}
+
+void console_answer(struct console *a, uint64_t ticket, struct slice line)
+{
+    struct talk *t = find_waiting(a, ticket);
+
+    if (t)
         reply_to(t, line);
+}
+
+void console_wait(struct console *a, uint64_t ticket, int64_t ms)
+{
+    struct talk *t = find_waiting(a, ticket);
+
+    if (t)
+        timer_set(t->timer, ms);
 }

@@ -163,27 +163,36 @@ static enum exchange_state check_coding(struct exchange *x)
     return EXCHANGE_STAY;
 }
 
-static void choose_bucket(struct exchange *x)
+/* Who may use the connection, where to, and how it is made: the mark stands for all that is configured about that. */
+static struct bucket *find_bucket(const struct exchange *x, uint64_t mark)
 {
-    const struct tunnel *t = &x->session->tunnel;
     struct buf key = {0};
-
-    if (t->bucket && t->generation == policy_generation(x->worker->role->policy)) {
-        x->bucket = t->bucket; /* one destination and one principal for the life of a tunnel */
-        bucket_hold(x->bucket);
-        return;
-    }
+    struct bucket *b;
 
     pack_bytes(&key, slice_of(identity_sandbox(x->identity)));
     pack_bytes(&key, slice_of(identity_issuer(x->identity)));
-    pack_u32(&key, (uint32_t)service_index(x->decision.service));
+    pack_u64(&key, mark);
     pack_u8(&key, (uint8_t)x->decision.scheme);
     pack_bytes(&key, slice_of(x->request.host));
     pack_u16(&key, x->request.port);
-    pack_u64(&key, policy_generation(x->worker->role->policy));
-    x->bucket = pool_bucket(x->worker->pool, buf_slice(&key));
-    bucket_hold(x->bucket);
+    b = pool_bucket(x->worker->pool, buf_slice(&key), mark);
     buf_free(&key);
+    return b;
+}
+
+/* One destination and one principal for the life of a tunnel: its place is looked up again only for another mark. */
+static void choose_bucket(struct exchange *x)
+{
+    struct tunnel *t = &x->session->tunnel;
+    uint64_t mark = worker_mark(x->worker, x->decision.service);
+
+    x->bucket = t->bucket && bucket_is_of(t->bucket, mark) ? t->bucket : find_bucket(x, mark);
+    bucket_hold(x->bucket);
+    if (!t->bucket || t->bucket == x->bucket)
+        return;
+    bucket_release(t->bucket);
+    t->bucket = x->bucket;
+    bucket_hold(t->bucket);
 }
 
 /* What a message may not ask of a proxy, whoever it is from. */
@@ -312,4 +321,101 @@ enum exchange_state decide_on_record(struct exchange *x, struct event ev)
         return unrecordable(x, false);
     x->recorded = true;
     return x->reason ? EXCHANGE_REPLY : proceed(x);
+}
+
+/* ---- another policy ---- */
+
+/* An exchange may outlive its token (overrun); the rest of the policy holds for it all the same. */
+static int64_t time_of_judgement(const struct exchange *x)
+{
+    int64_t now_s = loop_wall_s(x->worker->loop), last_s = identity_expires_s(x->identity) - 1;
+
+    return last_s < now_s ? last_s : now_s;
+}
+
+static bool is_within_limits(const struct exchange *x, const struct service *s, struct fault *why)
+{
+    uint64_t limit = service_body_limit(s);
+
+    if (x->up.total <= limit && (x->head->framing != FRAMING_LENGTH || x->head->length <= limit))
+        return true;
+    return fault_reason(why, REASON_BODY_TOO_LARGE, "the service takes at most %llu bytes", (unsigned long long)limit);
+}
+
+/* By the policy in force; *d is what it says. */
+static bool is_still_allowed(struct exchange *x, struct decision *d, struct fault *why)
+{
+    struct worker *w = x->worker;
+    int64_t at_s = time_of_judgement(x);
+
+    *d = authorize(w->role->policy, x->identity, &x->request, at_s, NULL);
+    if (!exchange_is_connect(x))
+        d->scheme = x->request.scheme;
+    if (!d->allowed)
+        return fault_reason(why, d->reason, "%s", d->detail);
+    if (d->scheme != x->decision.scheme)
+        return fault_reason(why, REASON_SCHEME_NOT_ALLOWED, "the port is listed for another scheme now");
+    return verifier_recheck(w->verifier, x->identity, at_s, why) && is_within_limits(x, d->service, why);
+}
+
+/* The record that is under way says allowed: its result comes behind it. */
+static enum exchange_state void_record(struct exchange *x)
+{
+    evidence_result(x, "failed");
+    x->unrecordable = true;
+    return EXCHANGE_REPLY;
+}
+
+/* Not recorded yet: a refusal as any. Recorded, or about to be: the answer or the cut says that the policy changed. */
+static enum exchange_state overrule(struct exchange *x, const struct decision *d, const struct fault *why)
+{
+    char text[FAULT_TEXT_SIZE + 64];
+
+    x->keep_alive = x->keep_alive && x->body_done;
+    if (x->state == EXCHANGE_COLLECT) {
+        x->decision = *d;
+        return exchange_refuse(x, why->reason, why->text);
+    }
+    exchange_drop_upstream(x, false);
+    snprintf(text, sizeof text, "%s: %s", reason_code(why->reason), why->text);
+    if (x->state != EXCHANGE_RECORD)
+        return exchange_refuse(x, REASON_POLICY_CHANGED, text);
+    exchange_refuse(x, REASON_POLICY_CHANGED, text);
+    return void_record(x);
+}
+
+/* Nothing is under way to the service: what goes out is written anew, and where it goes is found anew when the service is another one. */
+static enum exchange_state begin_again(struct exchange *x)
+{
+    bool moved = !bucket_is_of(x->bucket, worker_mark(x->worker, x->decision.service));
+    enum exchange_state refused;
+
+    buf_clear(&x->out_head);
+    buf_clear(&x->dropped);
+    refused = scan_head(x);
+    if (refused == EXCHANGE_RECORD && x->state == EXCHANGE_RECORD)
+        return void_record(x);
+    if (refused != EXCHANGE_STAY || !moved)
+        return refused;
+    bucket_release(x->bucket);
+    choose_bucket(x);
+    if (x->state == EXCHANGE_COLLECT || x->state == EXCHANGE_RECORD)
+        return EXCHANGE_STAY;
+    exchange_drop_upstream(x, false);
+    return EXCHANGE_DIAL;
+}
+
+enum exchange_state decide_again(struct exchange *x)
+{
+    struct decision d = {0};
+    struct fault why = {0};
+
+    if (x->reason) { /* refused already; its service's memory is about to go */
+        x->decision.service = NULL;
+        return EXCHANGE_STAY;
+    }
+    if (!is_still_allowed(x, &d, &why))
+        return overrule(x, &d, &why);
+    x->decision = d;
+    return x->state == EXCHANGE_FORWARD ? EXCHANGE_STAY : begin_again(x);
 }

@@ -20,7 +20,7 @@ enum errand_state {
 };
 
 struct errand {
-    const struct errand_office *office;
+    struct office *office; /* held */
     enum errand_state state;
     errand_done *done; /* NULL: cancelled */
     void *arg;
@@ -29,6 +29,8 @@ struct errand {
     char *sandbox, *host;
     uint16_t port;
     char *service; /* its name; NULL: none lists the destination */
+    uint64_t mark; /* of the service */
+    bool late;
     bool fixed, allow_private;
     int64_t begun_ns;
 
@@ -54,6 +56,7 @@ static void errand_free(struct errand *e)
 {
     if (e->fd >= 0)
         close(e->fd);
+    office_release(e->office);
     buf_free(&e->found);
     buf_free(&e->left_out);
     free(e->sandbox);
@@ -257,6 +260,7 @@ static void choose(struct errand *e, const struct service *s)
     struct fault why = {0};
 
     e->service = text_copy(slice_of(service_name(s)));
+    e->mark = service_mark(s);
     e->fixed = service_address_count(s) > 0;
     e->allow_private = service_allows_private(s);
     if (e->fixed) {
@@ -264,7 +268,7 @@ static void choose(struct errand *e, const struct service *s)
         return;
     }
     e->state = ERRAND_RESOLVE;
-    e->resolve = resolve_start(e->office->resolver, e->host, on_resolved, e, &why);
+    e->resolve = resolve_start(office_resolver(e->office), e->host, on_resolved, e, &why);
     if (!e->resolve)
         fail(e, &why);
 }
@@ -288,19 +292,34 @@ static void begin(void *arg)
     if (!s) {
         /* The worker has the same policy: one that asks for this has lost its mind, or its owner. */
         fault_reason(&why, REASON_HOST_NOT_LISTED, "no service lists %s:%u", e->host, e->port);
-        refuse(e, REASON_DIAL_UNLISTED, &why);
+        refuse(e, e->late ? REASON_HOST_NOT_LISTED : REASON_DIAL_UNLISTED, &why);
         return;
     }
     choose(e, s);
 }
 
-struct errand *errand_start(const struct errand_office *office, const struct errand_order *order, errand_done *done,
-                            void *arg)
+bool errand_move(struct errand *e, struct office *now)
+{
+    const struct service *s;
+
+    if (e->state != ERRAND_BEGIN) {
+        s = policy_find(now->policy, e->host, e->port);
+        return s && service_mark(s) == e->mark;
+    }
+    office_hold(now);
+    office_release(e->office);
+    e->office = now;
+    e->late = true;
+    return true;
+}
+
+struct errand *errand_start(struct office *office, const struct errand_order *order, errand_done *done, void *arg)
 {
     struct errand *e = must(calloc(1, sizeof *e));
 
     assert(done);
-    e->office = office;
+    e->office = office_hold(office);
+    e->late = order->late;
     e->done = done;
     e->arg = arg;
     e->exchange = order->exchange;

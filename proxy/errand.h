@@ -6,28 +6,15 @@
 #ifndef PROXY_ERRAND_H
 #define PROXY_ERRAND_H
 
-#include "authz/policy.h"
 #include "base/id.h"
 #include "net/dial.h"
-#include "net/resolve.h"
-#include "proxy/bounds.h"
-#include "proxy/recorder.h"
+#include "proxy/office.h"
 
 struct errand;
 
-/* What all errands share; kept. */
-struct errand_office {
-    struct loop *loop;
-    struct resolver *resolver;
-    struct recorder *recorder;
-    const struct policy *policy;
-    const struct bounds *bounds;
-    int64_t timeout_ms; /* for look-up and dial together */
-    int64_t stagger_ms; /* net/dial.h */
-};
-
 /* What a worker asks for; borrowed. */
 struct errand_order {
+    bool late; /* asked by a policy that has just gone: what is not listed now is no violation */
     struct id exchange;
     struct slice sandbox;
     const char *host; /* canonical */
@@ -40,9 +27,13 @@ struct errand_order {
  */
 typedef void errand_done(void *arg, int fd, const struct addr *address, const struct fault *why);
 
-/* Never calls done before it returns; the handle is dead when done is called. */
-struct errand *errand_start(const struct errand_office *office, const struct errand_order *order, errand_done *done,
-                            void *arg);
+/* Holds the office. Never calls done before it returns; the handle is dead when done is called. */
+struct errand *errand_start(struct office *office, const struct errand_order *order, errand_done *done, void *arg);
+/*
+ * The office's policy is about to go: an errand that has not begun goes by `now` instead. False when it has, and now's
+ * policy no longer lists its destination, or lists it by another service or other words: the caller cancels it.
+ */
+bool errand_move(struct errand *e, struct office *now);
 /* done will not be called; what was dialled is closed, and recorded as cut. NULL is fine. */
 void errand_cancel(struct errand *e);
 

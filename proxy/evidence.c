@@ -165,7 +165,6 @@ void evidence_decision(struct exchange *x)
     put_request(&w, x);
     if (buf_len(&x->dropped) && !x->secretive)
         record_text(&w, FIELD_DROPPED, buf_slice(&x->dropped));
-    record_number(&w, FIELD_GENERATION, (int64_t)k->role->generation);
     k->counters->decisions[x->reason ? x->reason : REASON_ALLOWED]++;
     recorder_end(k->recorder, &w, &x->wait);
 }
@@ -180,7 +179,8 @@ void evidence_result(struct exchange *x, const char *outcome)
         record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
     record_number(&w, FIELD_CONN, (int64_t)x->session->conn);
     put_text(&w, FIELD_SANDBOX, x->identity ? identity_sandbox(x->identity) : "");
-    put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
+    if (x->decision.service)
+        put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
     put_text(&w, FIELD_OUTCOME, outcome);
     if (x->reason)
         put_reason(&w, x, x->reason);

@@ -28,10 +28,11 @@ static const struct state {
     [EXCHANGE_RECORD] = {"RECORD", decide_on_record, offsetof(struct limits, record_ms),
                          TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_DIAL] = {"DIAL", reach_on_dial, offsetof(struct limits, dial_ms),
-                       TO(TRUST) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
+                       TO(DIAL) | TO(TRUST) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_TRUST] = {"TRUST", reach_on_trust, offsetof(struct limits, handshake_ms),
-                        TO(CERTIFY) | TO(FORWARD) | TO(REPLY) | TO(DONE)},
-    [EXCHANGE_CERTIFY] = {"CERTIFY", reach_on_certify, offsetof(struct limits, handshake_ms), TO(REPLY) | TO(DONE)},
+                        TO(DIAL) | TO(CERTIFY) | TO(FORWARD) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_CERTIFY] = {"CERTIFY", reach_on_certify, offsetof(struct limits, handshake_ms),
+                          TO(DIAL) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_FORWARD] = {"FORWARD", relay_on_forward, offsetof(struct limits, response_ms),
                           TO(DIAL) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_REPLY] = {"REPLY", on_reply, 0, TO(DONE)},
@@ -124,6 +125,8 @@ static enum exchange_state think(struct exchange *x, struct event ev)
     }
     if (ev.type == EV_CLIENT_END)
         return EXCHANGE_STAY;
+    if (ev.type == EV_POLICY)
+        return decide_again(x);
     return states[x->state].on(x, ev);
 }
 

@@ -48,6 +48,7 @@ enum event_type {
     EV_CERTIFIED,     /* bytes: chain, number: not_after */
     EV_REFUSED,       /* porter or keeper said no: reason, text */
     EV_DEADLINE,
+    EV_POLICY,        /* another policy is in force */
 };
 
 struct event {

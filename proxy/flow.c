@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-void flow_start(struct flow *f, const struct scanner *scanner, struct slice token, enum framing framing, bool holds)
+void flow_start(struct flow *f, struct scanner *scanner, struct slice token, enum framing framing, bool holds)
 {
     *f = (struct flow){.framing = framing, .holds = holds};
     if (framing != FRAMING_NONE)

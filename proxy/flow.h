@@ -23,7 +23,7 @@ struct flow {
 };
 
 /* Begin: scanner is kept, token (for its own leak) is borrowed for this call. */
-void flow_start(struct flow *f, const struct scanner *scanner, struct slice token, enum framing framing, bool holds);
+void flow_start(struct flow *f, struct scanner *scanner, struct slice token, enum framing framing, bool holds);
 /* Bytes of content. A found hit means: nothing further is let go (when it holds). */
 struct hit flow_data(struct flow *f, struct slice bytes);
 /* The content is complete. trailers: whole lines, each with its CRLF; may be empty; only chunked content carries them. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/say.h"
 #include "base/text.h"
@@ -18,12 +19,13 @@ struct listener {
     struct listener *next;
     char *name;
     int fd;
-    struct watch *watch;
+    struct watch *watch; /* NULL: added, and not open yet */
 };
 
 static struct gate {
     struct worker *worker;
     struct listener *listeners;
+    struct listener *gone; /* their names stay: records of their connections repeat them */
     struct timer *pause;
     bool paused, closed;
     int64_t exhausted_until_ms; /* 0: not */
@@ -174,12 +176,90 @@ void gate_add(struct slice name, int fd)
     gate.listeners = l;
 }
 
+static void open_added(void)
+{
+    for (struct listener *l = gate.listeners; l; l = l->next)
+        if (!l->watch)
+            l->watch = watch_new(gate.worker->loop, l->fd, WATCH_READ, on_listener, l);
+}
+
 void gate_open(struct worker *w)
 {
     gate.worker = w;
     gate.pause = timer_new(w->loop, on_pause_over, NULL);
-    for (struct listener *l = gate.listeners; l; l = l->next)
-        l->watch = watch_new(w->loop, l->fd, WATCH_READ, on_listener, l);
+    open_added();
+}
+
+/* ---- another configuration ---- */
+
+static bool is_same_socket(int a, int b)
+{
+    uint64_t one, other;
+    socklen_t len = sizeof one;
+
+    return getsockopt(a, SOL_SOCKET, SO_COOKIE, &one, &len) == 0 &&
+           getsockopt(b, SOL_SOCKET, SO_COOKIE, &other, &len) == 0 && one == other;
+}
+
+/* The listener that has its socket under another name now; NULL: none, its connections are to end. */
+static struct listener *heir_of(const struct listener *l)
+{
+    struct listener *other = gate.listeners;
+
+    while (other && (other == l || !other->watch || !is_same_socket(other->fd, l->fd)))
+        other = other->next;
+    return other;
+}
+
+static void close_listener(struct listener **at)
+{
+    struct listener *l = *at, *heir = heir_of(l);
+    struct session *next;
+
+    *at = l->next;
+    watch_free(l->watch);
+    l->watch = NULL;
+    close(l->fd);
+    l->next = gate.gone;
+    gate.gone = l;
+    for (struct session *s = TAILQ_FIRST(&gate.worker->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        if (s->listener == l->name && heir)
+            s->listener = heir->name;
+        else if (s->listener == l->name)
+            session_drain(s);
+    }
+}
+
+void gate_abandon(void)
+{
+    for (struct listener **at = &gate.listeners; *at;)
+        if (!(*at)->watch)
+            close_listener(at);
+        else
+            at = &(*at)->next;
+}
+
+/* Is another one in front, added later, with this name; or is the name configured no more? */
+static bool is_superseded(const struct listener *l, const struct conf *conf)
+{
+    for (const struct listener *other = gate.listeners; other != l; other = other->next)
+        if (strcmp(other->name, l->name) == 0)
+            return true;
+    return !conf_find(conf, "listen", l->name);
+}
+
+void gate_renew(const struct conf *conf)
+{
+    const struct worker *w = gate.worker;
+
+    open_added();
+    for (struct listener **at = &gate.listeners; *at;)
+        if (is_superseded(*at, conf))
+            close_listener(at);
+        else
+            at = &(*at)->next;
+    set_accepting(!gate.closed && !gate.paused && w->n_sessions < w->limits.connections);
 }
 
 void gate_close(void)

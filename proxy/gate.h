@@ -8,8 +8,15 @@
 
 #include "proxy/worker.h"
 
-/* Before gate_open. Takes fd. */
+/* Takes fd. Before gate_open; or, for another configuration, before gate_renew or gate_abandon. */
 void gate_add(struct slice name, int fd);
+/*
+ * That configuration is in force: what was added opens, what it has no more closes. Connections of a listener that goes
+ * end once they are idle; where only its name has changed, they go on under the new one.
+ */
+void gate_renew(const struct conf *conf);
+/* It is not to be: what was added goes. */
+void gate_abandon(void);
 void gate_open(struct worker *w);
 /* For good: the worker stops. */
 void gate_close(void);

@@ -32,6 +32,12 @@ struct guests *guests_new(const struct share *dials, const struct share *lookups
     return all;
 }
 
+void guests_use(struct guests *all, const struct share *dials, const struct share *lookups)
+{
+    all->dials = *dials;
+    all->lookups = *lookups;
+}
+
 static struct guest *find(struct guests *all, struct slice name)
 {
     struct guest *g = all->first;

@@ -13,6 +13,8 @@ struct guests;
 struct guest; /* lives while it has something in the works */
 
 struct guests *guests_new(const struct share *dials, const struct share *lookups);
+/* Other shares from now on; who has more than that may finish. */
+void guests_use(struct guests *all, const struct share *dials, const struct share *lookups);
 /* One more dial of the sandbox, with a look-up or without; NULL and *why (limit_dials, limit_lookups) when it is too much. */
 struct guest *guests_begin(struct guests *all, struct slice sandbox, bool looks_up, enum reason *why);
 void guest_end(struct guest *g, bool looks_up);

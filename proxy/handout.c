@@ -27,20 +27,20 @@ void process_tell(struct process *p, enum role_message type, const struct buf *p
         say_warning("%s does not take what it is sent", process_name(p));
 }
 
-void handout_config(struct supervisor *s, struct process *p)
+void handout_config(struct process *p, enum role_message type, const struct gateway_config *config, uint64_t generation)
 {
     struct buf message = {0};
     struct fault why = {0};
-    struct bundle *files = gateway_bundle(s->config, p->role, &why);
-    int fd = files ? bundle_seal(files, &why) : -1;
+    struct bundle *files = gateway_bundle(config, p->role);
+    int fd = bundle_seal(files, &why);
 
     bundle_free(files);
     if (fd < 0) {
         say_error("%s", why.text);
         return;
     }
-    pack_u64(&message, s->generation);
-    process_tell(p, MSG_CONFIG, &message, fd);
+    pack_u64(&message, generation);
+    process_tell(p, type, &message, fd);
     buf_free(&message);
     close(fd);
 }
@@ -56,15 +56,16 @@ static void give_named(struct process *p, enum role_message type, const char *na
     buf_free(&message);
 }
 
+void handout_listener(struct process *p, const struct listening *l)
+{
+    give_named(p, MSG_LISTENER, l->name, l->is_publish, l->fds[l->n_fds > 1 ? p->index : 0]);
+}
+
 static void give_listeners(struct supervisor *s, struct process *p)
 {
-    for (size_t i = 0; i < s->assets.n_listening; i++) {
-        const struct listening *l = &s->assets.listening[i];
-        int fd = l->fds[l->n_fds > 1 ? p->index : 0];
-
-        if (l->is_publish == (p->role == ROLE_CLERK))
-            give_named(p, MSG_LISTENER, l->name, l->is_publish, fd);
-    }
+    for (size_t i = 0; i < s->assets.listening.n; i++)
+        if (s->assets.listening.list[i].is_publish == (p->role == ROLE_CLERK))
+            handout_listener(p, &s->assets.listening.list[i]);
 }
 
 static void give_counters(struct supervisor *s, struct process *p, int index)

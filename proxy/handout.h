@@ -9,7 +9,9 @@
 /* Over its control channel; payload may be NULL. Nothing happens when it is not there. */
 void process_tell(struct process *p, enum role_message type, const struct buf *payload, int fd);
 
-void handout_config(struct supervisor *s, struct process *p);
+/* type: MSG_CONFIG or MSG_RELOAD. */
+void handout_config(struct process *p, enum role_message type, const struct gateway_config *config, uint64_t generation);
+void handout_listener(struct process *p, const struct listening *l);
 void handout_assets(struct supervisor *s, struct process *p);
 /* A new channel between the two, for both. */
 void handout_channel(struct process *a, struct process *b);

@@ -16,11 +16,12 @@
 #include "proxy/recorder.h"
 #include "proxy/role.h"
 
-enum { ISSUES_MAX = 256, IDS_MAX = 1024, REFUSALS_MAX = 64 };
+enum { ISSUES_MAX = 256, IDS_MAX = 1024, REFUSALS_MAX = 64, LATE_MS = 5000 };
 
 /*
  * ISSUES_MAX: hosts one worker waits for at once. IDS_MAX: questions that wait for one host. REFUSALS_MAX: questions
- * about hosts that are not listed; a worker asks only for what it has allowed, so many of them are no accident.
+ * about hosts that are not listed; a worker asks only for what it has allowed, so many of them are no accident. LATE_MS:
+ * so long after a change of the policy a question by the one before may still be on its way.
  */
 
 struct client;
@@ -41,15 +42,26 @@ struct client {
     struct client *next;
     int index;
     struct channel *channel;
-    struct ca_form *form; /* NULL until it has said its key */
+    EVP_PKEY *key;        /* NULL until it has said it */
+    struct ca_form *form; /* for that key */
+    struct ca_form *before; /* the same of keeper.before, when that has a CA of its own */
     struct issue *issues;
     size_t n_issues, n_refusals;
 };
 
+/* What is answered by: a policy, and the CA whose intermediate permits its hosts. */
+struct book {
+    const struct policy *policy; /* the role's; NULL: there is no such book */
+    struct ca *ca;
+};
+
 static struct keeper {
     struct role_context *context;
-    struct ca *ca;
+    struct book now;
+    struct book before; /* until no worker decides by its policy any more; its CA may be that of now */
+    struct book next;   /* built; so may its */
     struct fault ca_fault; /* why there is none; told at start */
+    int64_t settled_ms;
     struct recorder *recorder;
     struct client *clients;
 } keeper;
@@ -156,7 +168,6 @@ static struct record_writer begin_record(const struct client *c, const char *act
     record_text(&w, FIELD_ACTION, slice_of(action));
     record_text(&w, FIELD_HOST, slice_of(host));
     record_text(&w, FIELD_DETAIL, buf_slice(&asker));
-    record_number(&w, FIELD_GENERATION, (int64_t)keeper.context->generation);
     buf_free(&asker);
     return w;
 }
@@ -208,13 +219,13 @@ static void refuse_host(struct client *c, uint32_t id, const char *host)
     answer_no(c, id, "no service lists this host on a TLS port");
 }
 
-static void begin_issue(struct client *c, uint32_t id, const char *host, const struct service *s)
+static void begin_issue(struct client *c, uint32_t id, const char *host, const struct service *s, struct ca_form *form)
 {
     struct issue *i = issue_new(c, host);
     struct fault why = {0};
 
     pack_u32(&i->ids, id);
-    if (ca_issue(c->form, host, loop_wall_s(keeper.context->loop), &i->chain, &i->issued, &why)) {
+    if (ca_issue(form, host, loop_wall_s(keeper.context->loop), &i->chain, &i->issued, &why)) {
         record_issue(i, s);
         return;
     }
@@ -223,10 +234,24 @@ static void begin_issue(struct client *c, uint32_t id, const char *host, const s
     issue_free(i);
 }
 
+/* By the policy that the worker decided by, while it is here; by ours otherwise. */
+static bool goes_by_before(uint64_t generation)
+{
+    return keeper.before.policy && policy_generation(keeper.before.policy) == generation;
+}
+
+static bool is_late(uint64_t generation)
+{
+    return generation < keeper.context->generation && keeper.settled_ms &&
+           loop_now_ms(keeper.context->loop) - keeper.settled_ms < LATE_MS;
+}
+
 static void on_certify(struct client *c, struct slice payload)
 {
     struct unpack u = unpack_start(payload);
     uint32_t id = unpack_u32(&u);
+    uint64_t generation = unpack_u64(&u);
+    bool old = goes_by_before(generation);
     struct slice host = unpack_bytes(&u);
     char canonical[NAME_MAX_LEN + 1];
     const struct service *s;
@@ -234,14 +259,16 @@ static void on_certify(struct client *c, struct slice payload)
 
     if (!unpack_done(&u) || !c->form || !name_canonical(host, canonical, NULL) || !slice_is(host, canonical))
         violation(c, "a malformed CERTIFY");
-    else if (!(s = lists(keeper.context->policy, canonical)))
+    else if (!(s = lists(old ? keeper.before.policy : keeper.now.policy, canonical)) && is_late(generation))
+        answer_no(c, id, "no service lists this host any more");
+    else if (!s)
         refuse_host(c, id, canonical);
     else if ((i = issue_find(c, canonical)) && buf_len(&i->ids) < IDS_MAX * sizeof id)
         pack_u32(&i->ids, id);
     else if (c->n_issues >= ISSUES_MAX)
         answer_no(c, id, "too many certificates are being made");
     else
-        begin_issue(c, id, canonical, s);
+        begin_issue(c, id, canonical, s, old && c->before ? c->before : c->form);
 }
 
 /* What a worker says of its key is one SubjectPublicKeyInfo to its exact end. */
@@ -262,11 +289,8 @@ static EVP_PKEY *parse_key(struct slice payload)
 
 static void on_leaf_key(struct client *c, struct slice payload)
 {
-    EVP_PKEY *key = c->form ? NULL : parse_key(payload);
-
-    if (!key || !(c->form = ca_form_new(keeper.ca, key, NULL)))
+    if (c->key || !(c->key = parse_key(payload)) || !(c->form = ca_form_new(keeper.now.ca, c->key, NULL)))
         violation(c, "a leaf key that is malformed, of a wrong kind, or the second one");
-    EVP_PKEY_free(key);
 }
 
 static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
@@ -275,7 +299,7 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
 
     if (fd >= 0)
         close(fd);
-    if (!keeper.ca)
+    if (!keeper.now.ca)
         return; /* start says why, and ends this process */
     if (fd >= 0)
         violation(c, "a descriptor with a question");
@@ -300,6 +324,8 @@ static void client_free(struct client *c)
         issue_free(c->issues);
     channel_free(c->channel);
     ca_form_free(c->form);
+    ca_form_free(c->before);
+    EVP_PKEY_free(c->key);
     free(c);
 }
 
@@ -334,7 +360,8 @@ static void take_context(struct role_context *c)
         return;
     keeper.context = c;
     keeper.recorder = recorder_new(c->loop);
-    keeper.ca = ca_load_files(c->files, &keeper.ca_fault);
+    recorder_stamp(keeper.recorder, c->generation);
+    keeper.now = (struct book){c->policy, ca_load_files(c->files, &keeper.ca_fault)};
 }
 
 static void keeper_on_peer(struct role_context *c, enum role peer, int index, int fd)
@@ -363,16 +390,85 @@ static void keeper_on_control(struct role_context *c, enum role_message type, st
 static bool keeper_start(struct role_context *c, struct fault *why)
 {
     take_context(c);
-    if (!keeper.ca && why)
+    if (!keeper.now.ca && why)
         *why = keeper.ca_fault;
-    return keeper.ca;
+    return keeper.now.ca;
+}
+
+static void on_settled(void *arg)
+{
+    struct role_context *c = arg;
+
+    loop_stop(c->loop);
 }
 
 static void keeper_stop(struct role_context *c)
 {
+    take_context(c);
     while (keeper.clients)
         client_free(keeper.clients);
-    loop_stop(c->loop);
+    recorder_settle(keeper.recorder, on_settled, c);
+}
+
+/* ---- another configuration ---- */
+
+static bool is_same_file(const struct bundle *a, const struct bundle *b, const char *name)
+{
+    struct slice one, other;
+
+    return bundle_get(a, name, &one) && bundle_get(b, name, &other) && slice_equals(one, other);
+}
+
+static bool keeper_prepare(struct role_context *c, const struct role_set *next, struct fault *why)
+{
+    bool same = is_same_file(c->files, next->files, "ca/intermediate.pem") &&
+                is_same_file(c->files, next->files, "ca/intermediate.key") &&
+                is_same_file(c->files, next->files, "ca/root.pem");
+
+    keeper.next = (struct book){next->policy, same ? keeper.now.ca : ca_load_files(next->files, why)};
+    return keeper.next.ca != NULL;
+}
+
+static void keeper_abandon(struct role_context *c)
+{
+    (void)c;
+    if (keeper.next.ca != keeper.now.ca)
+        ca_free(keeper.next.ca);
+    keeper.next = (struct book){0};
+}
+
+static void renew_form(struct client *c)
+{
+    if (!c->key)
+        return;
+    c->before = c->form;
+    if (!(c->form = ca_form_new(keeper.now.ca, c->key, NULL)))
+        violation(c, "a leaf key that the CA no longer takes");
+}
+
+static void keeper_adopt(struct role_context *c, const struct role_set *before)
+{
+    (void)before;
+    keeper.before = keeper.now;
+    keeper.now = keeper.next;
+    keeper.next = (struct book){0};
+    recorder_stamp(keeper.recorder, c->generation);
+    for (struct client *w = keeper.clients, *next; w && keeper.now.ca != keeper.before.ca; w = next) {
+        next = w->next;
+        renew_form(w);
+    }
+}
+
+static void keeper_settle(struct role_context *c)
+{
+    for (struct client *w = keeper.clients; w; w = w->next) {
+        ca_form_free(w->before);
+        w->before = NULL;
+    }
+    if (keeper.before.ca != keeper.now.ca)
+        ca_free(keeper.before.ca);
+    keeper.before = (struct book){0};
+    keeper.settled_ms = loop_now_ms(c->loop);
 }
 
 const struct role_ops keeper_ops = {
@@ -381,4 +477,8 @@ const struct role_ops keeper_ops = {
     .on_resource = keeper_on_resource,
     .on_control = keeper_on_control,
     .stop = keeper_stop,
+    .prepare = keeper_prepare,
+    .abandon = keeper_abandon,
+    .adopt = keeper_adopt,
+    .settle = keeper_settle,
 };

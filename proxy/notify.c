@@ -1,11 +1,14 @@
 #include "proxy/notify.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 static void notify(const char *state)
 {
@@ -30,6 +33,14 @@ static void notify(const char *state)
 void notify_ready(void)
 {
     notify("READY=1");
+}
+
+void notify_reloading(void)
+{
+    char state[80];
+
+    snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_mono_ns() / 1000));
+    notify(state);
 }
 
 void notify_stopping(void)

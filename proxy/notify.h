@@ -3,6 +3,8 @@
 #define PROXY_NOTIFY_H
 
 void notify_ready(void);
+/* With MONOTONIC_USEC, as Type=notify-reload wants it; notify_ready follows, however it ends. */
+void notify_reloading(void);
 void notify_stopping(void);
 
 #endif

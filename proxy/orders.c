@@ -1,4 +1,4 @@
-/* What the admin socket may ask of the supervisor: status and revoke. JSON in, JSON out. */
+/* What the admin socket may ask of the supervisor: status, revoke and reload. JSON in, JSON out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "proxy/powers.h"
-#include "proxy/supervisor.h"
+#include "proxy/reload.h"
 
 static const char *const wall_names[] = {"calls", "heard", "files", "network"}; /* by the bits of enum cell_wall */
 
@@ -57,10 +57,11 @@ static json_t *roles(const struct supervisor *s)
     for (size_t i = 0; i < s->n_processes; i++) {
         const struct process *p = &s->processes[i];
 
-        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:i, s:s, s:o}", "role", role_name(p->role),
-                                              "index", p->index, "pid", (int)p->pid, "uid", (json_int_t)p->uid, "state",
-                                              process_state_name(p), "restarts", (int)p->restarts, "trouble",
-                                              p->trouble, "cell", cell(p)));
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:s, s:i, s:s, s:I, s:o}", "role",
+                                              role_name(p->role), "index", p->index, "pid", (int)p->pid, "uid",
+                                              (json_int_t)p->uid, "state", process_state_name(p), "restarts",
+                                              (int)p->restarts, "trouble", p->trouble, "generation",
+                                              (json_int_t)p->generation, "cell", cell(p)));
     }
     return list;
 }
@@ -69,9 +70,9 @@ static json_t *listeners(const struct supervisor *s)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < s->assets.n_listening; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "name", s->assets.listening[i].name, "address",
-                                              s->assets.listening[i].address));
+    for (size_t i = 0; i < s->assets.listening.n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s}", "name", s->assets.listening.list[i].name, "address",
+                                              s->assets.listening.list[i].address));
     return list;
 }
 
@@ -86,12 +87,24 @@ static json_t *notes(const struct supervisor *s)
     return list;
 }
 
+/* How the last one went; null: there was none. */
+static json_t *last_reload(const struct supervisor *s)
+{
+    int64_t at_s;
+    const char *error = reload_last_error(s->reload, &at_s);
+
+    if (!error)
+        return json_null();
+    return json_pack("{s:I, s:b, s:s}", "at", (json_int_t)at_s, "ok", !*error, "error", error);
+}
+
 static json_t *answer_status(const struct supervisor *s)
 {
-    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
+    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
                                EXEAT_VERSION, "generation", (json_int_t)s->generation, "uptime_s",
                                (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "supervisor", supervisor(),
-                               "roles", roles(s), "listeners", listeners(s), "notes", notes(s));
+                               "roles", roles(s), "listeners", listeners(s), "notes", notes(s), "reload",
+                               last_reload(s));
 
     return json_pack("{s:b, s:o}", "ok", 1, "status", status);
 }
@@ -114,7 +127,8 @@ static bool kind_of(const char *name, enum revocation_kind *kind)
     return true;
 }
 
-static void record_revocation(struct supervisor *s, const char *kind, const char *value, int64_t until)
+static void record_revocation(struct supervisor *s, const struct asker *who, const char *kind, const char *value,
+                              int64_t until)
 {
     struct record_writer w = recorder_begin(s->recorder, RECORD_REVOCATION);
 
@@ -122,10 +136,12 @@ static void record_revocation(struct supervisor *s, const char *kind, const char
     record_text(&w, FIELD_VALUE, slice_of(value));
     if (until)
         record_number(&w, FIELD_UNTIL, until);
+    record_text(&w, FIELD_BY, SLICE("admin"));
+    record_number(&w, FIELD_UID, (int64_t)who->uid);
     recorder_end(s->recorder, &w, NULL);
 }
 
-static json_t *answer_revoke(struct supervisor *s, json_t *request)
+static json_t *answer_revoke(struct supervisor *s, const struct asker *who, json_t *request)
 {
     const char *kind_name = json_string_value(json_object_get(request, "kind"));
     const char *value = json_string_value(json_object_get(request, "value"));
@@ -137,26 +153,30 @@ static json_t *answer_revoke(struct supervisor *s, json_t *request)
         return refuse("revoke wants kind (jti, sandbox, issued-before) and value");
     if (!revocations_add(s->assets.revocations, kind, slice_of(value), until, &why))
         return refuse(why.text);
-    record_revocation(s, kind_name, value, until);
+    record_revocation(s, who, kind_name, value, until);
     return json_pack("{s:b}", "ok", 1);
 }
 
-void supervisor_answer(struct supervisor *s, struct slice text, struct buf *out)
+bool orders_take(struct supervisor *s, const struct asker *who, struct slice text, struct buf *out)
 {
-    json_t *request = json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL);
+    json_t *request = json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL), *answer = NULL;
     const char *command = json_string_value(json_object_get(request, "command"));
-    json_t *answer;
+    bool later = command && strcmp(command, "reload") == 0;
     char *line;
 
-    if (command && strcmp(command, "status") == 0)
+    if (later)
+        reload_ask(s->reload, who);
+    else if (command && strcmp(command, "status") == 0)
         answer = answer_status(s);
     else if (command && strcmp(command, "revoke") == 0)
-        answer = answer_revoke(s, request);
+        answer = answer_revoke(s, who, request);
     else
         answer = refuse("unknown command");
     line = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
-    buf_text(out, line ? line : "{\"ok\":false,\"error\":\"out of memory\"}");
+    if (!later)
+        buf_text(out, line ? line : "{\"ok\":false,\"error\":\"out of memory\"}");
     free(line);
     json_decref(answer);
     json_decref(request);
+    return !later;
 }

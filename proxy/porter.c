@@ -12,11 +12,11 @@
 #include "proxy/guests.h"
 #include "proxy/role.h"
 
-enum { ASKS_MAX = 4096, PENDING_MAX = 4096, STAGGER_MS = 250, MARGIN_MS = 250, SERVERS_MAX = 8 };
+enum { ASKS_MAX = 4096, LATE_MS = 5000 };
 
 /*
- * ASKS_MAX: dials of one worker at once. PENDING_MAX: look-ups of all. STAGGER_MS: RFC 8305 5. MARGIN_MS: so much
- * earlier than the worker the porter gives up, that its reason arrives.
+ * ASKS_MAX: dials of one worker at once. LATE_MS: so long after a change of the policy a question by the one before may
+ * still be on its way.
  */
 
 struct client;
@@ -42,8 +42,12 @@ struct client {
 
 static struct porter {
     struct role_context *context;
-    struct errand_office office;
-    struct bounds *bounds;
+    struct recorder *recorder;
+    struct office_interfaces interfaces;
+    struct office *office; /* in force */
+    struct office *before; /* the one before it, until no worker decides by its policy any more */
+    struct office *next;   /* built */
+    int64_t settled_ms;
     struct client *clients;
     struct guests *guests;
 } porter;
@@ -156,16 +160,26 @@ static bool order_is_sound(const struct client *c, uint32_t id, struct slice hos
     return port && !ask_find(c, id) && name_canonical(host, canonical, NULL) && slice_is(host, canonical);
 }
 
-static bool must_look_up(const char *host, uint16_t port)
+/* By the policy that the worker decided by, while it is here; by ours otherwise. */
+static struct office *office_for(uint64_t generation, bool *late)
 {
-    const struct service *s = policy_find(porter.context->policy, host, port);
+    if (porter.before && policy_generation(porter.before->policy) == generation)
+        return porter.before;
+    *late = generation < policy_generation(porter.office->policy) && porter.settled_ms &&
+            loop_now_ms(porter.context->loop) - porter.settled_ms < LATE_MS;
+    return porter.office;
+}
+
+static bool must_look_up(const struct policy *policy, const char *host, uint16_t port)
+{
+    const struct service *s = policy_find(policy, host, port);
 
     return s && service_address_count(s) == 0;
 }
 
-static void begin_errand(struct client *c, uint32_t id, const struct errand_order *order)
+static void begin_errand(struct client *c, uint32_t id, struct office *office, const struct errand_order *order)
 {
-    bool looks_up = must_look_up(order->host, order->port);
+    bool looks_up = must_look_up(office->policy, order->host, order->port);
     enum reason why = REASON_LIMIT_DIALS;
     struct guest *g = NULL;
     struct ask *a;
@@ -177,13 +191,14 @@ static void begin_errand(struct client *c, uint32_t id, const struct errand_orde
         return;
     }
     a = ask_new(c, id, g, looks_up);
-    a->errand = errand_start(&porter.office, order, on_errand, a);
+    a->errand = errand_start(office, order, on_errand, a);
 }
 
 static void on_dial(struct client *c, struct slice payload)
 {
     struct unpack u = unpack_start(payload);
     uint32_t id = unpack_u32(&u);
+    uint64_t generation = unpack_u64(&u);
     struct errand_order order = {0};
     char canonical[NAME_MAX_LEN + 1];
     struct slice host;
@@ -197,7 +212,7 @@ static void on_dial(struct client *c, struct slice payload)
         return;
     }
     order.host = canonical;
-    begin_errand(c, id, &order);
+    begin_errand(c, id, office_for(generation, &order.late), &order);
 }
 
 /* One that is unknown was answered while the cancel was on its way. */
@@ -269,15 +284,15 @@ static void take_context(struct role_context *c)
     if (porter.context)
         return;
     porter.context = c;
-    porter.office.loop = c->loop;
-    porter.office.recorder = recorder_new(c->loop);
+    porter.recorder = recorder_new(c->loop);
+    recorder_stamp(porter.recorder, c->generation);
 }
 
 static void porter_on_peer(struct role_context *c, enum role peer, int index, int fd)
 {
     take_context(c);
     if (peer == ROLE_SCRIBE)
-        recorder_attach(porter.office.recorder, fd);
+        recorder_attach(porter.recorder, fd);
     else if (peer == ROLE_WORKER)
         add_worker(c, index, fd);
     else
@@ -296,59 +311,28 @@ static void porter_on_control(struct role_context *c, enum role_message type, st
     role_distrust(c, "a message the porter does not know");
 }
 
-static void porter_stop(struct role_context *c)
+static void on_settled(void *arg)
 {
-    while (porter.clients)
-        client_free(porter.clients);
+    struct role_context *c = arg;
+
     loop_stop(c->loop);
 }
 
-static void add_listener(const char *text, const struct addr *interfaces, size_t n)
+static void porter_stop(struct role_context *c)
 {
-    struct addr a;
-
-    if (text && addr_parse(slice_of(text), &a))
-        bounds_add_listener(porter.bounds, &a, interfaces, n);
-}
-
-/* Everything the gateway itself listens on. */
-static void set_bounds(const struct conf *conf)
-{
-    size_t n;
-    struct addr *interfaces = bounds_interfaces(&n);
-
-    porter.bounds = bounds_new();
-    for (size_t i = 0; i < conf_count(conf, "listen"); i++)
-        add_listener(conf_text(conf_item(conf, "listen", i), "address"), interfaces, n);
-    add_listener(conf_text(conf_section(conf, "publish"), "address"), interfaces, n);
-    free(interfaces);
-    porter.office.bounds = porter.bounds;
-}
-
-static bool make_resolver(struct role_context *c, struct fault *why)
-{
-    const struct conf_item *section = conf_section(c->conf, "resolver");
-    struct addr servers[SERVERS_MAX];
-    struct resolver_settings settings = {.servers = servers, .pending_max = PENDING_MAX};
-
-    settings.timeout_ms = conf_number(section, "timeout");
-    for (size_t i = 0; i < conf_list_count(section, "servers"); i++) {
-        const char *text = conf_list_text(section, "servers", i);
-
-        if (i == SERVERS_MAX)
-            return conf_refuse(section, "servers", (int)i, why, "resolver.servers: at most %d", SERVERS_MAX);
-        if (!addr_parse(slice_of(text), &servers[settings.n_servers++]))
-            return conf_refuse(section, "servers", (int)i, why, "%s is no address with a port", text);
-    }
-    porter.office.resolver = resolver_new(c->loop, &settings, why);
-    return porter.office.resolver != NULL;
+    take_context(c);
+    while (porter.clients)
+        client_free(porter.clients);
+    recorder_settle(porter.recorder, on_settled, c);
 }
 
 /* The list of interfaces and the resolver's first randomness are not to be had in the cell. */
 static bool porter_gather(struct role_context *c, struct fault *why)
 {
-    set_bounds(c->conf);
-    return make_resolver(c, why);
+    take_context(c);
+    porter.interfaces.list = bounds_interfaces(&porter.interfaces.n);
+    porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, &porter.interfaces, NULL, why);
+    return porter.office != NULL;
 }
 
 static struct share read_share(const struct conf_item *limits, const char *own, const char *common)
@@ -356,20 +340,75 @@ static struct share read_share(const struct conf_item *limits, const char *own, 
     return (struct share){.own = (uint64_t)conf_number(limits, own), .common = (uint64_t)conf_number(limits, common)};
 }
 
+static void read_shares(const struct conf *conf, struct share *dials, struct share *lookups)
+{
+    const struct conf_item *limits = conf_section(conf, "limits");
+
+    *dials = read_share(limits, "sandbox-dials", "dials");
+    *lookups = read_share(limits, "sandbox-lookups", "lookups");
+}
+
 static bool porter_start(struct role_context *c, struct fault *why)
 {
-    const struct conf_item *limits = conf_section(c->conf, "limits");
-    struct share dials = read_share(limits, "sandbox-dials", "dials");
-    struct share lookups = read_share(limits, "sandbox-lookups", "lookups");
-    int64_t dial_ms = conf_number(limits, "dial-time");
+    struct share dials, lookups;
 
-    porter.guests = guests_new(&dials, &lookups);
     (void)why;
-    take_context(c);
-    porter.office.policy = c->policy;
-    porter.office.timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
-    porter.office.stagger_ms = STAGGER_MS;
+    read_shares(c->conf, &dials, &lookups);
+    porter.guests = guests_new(&dials, &lookups);
     return true;
+}
+
+/* ---- another configuration ---- */
+
+static bool porter_prepare(struct role_context *c, const struct role_set *next, struct fault *why)
+{
+    porter.next = office_new(c->loop, porter.recorder, next->conf, next->policy, &porter.interfaces, porter.office, why);
+    return porter.next != NULL;
+}
+
+static void porter_abandon(struct role_context *c)
+{
+    (void)c;
+    office_release(porter.next);
+    porter.next = NULL;
+}
+
+static void porter_adopt(struct role_context *c, const struct role_set *before)
+{
+    struct share dials, lookups;
+
+    (void)before;
+    read_shares(c->conf, &dials, &lookups);
+    guests_use(porter.guests, &dials, &lookups);
+    porter.before = porter.office;
+    porter.office = porter.next;
+    porter.next = NULL;
+    recorder_stamp(porter.recorder, c->generation);
+}
+
+/* What a worker asked by the policy before and would not ask today ends here, whatever the worker makes of it. */
+static void settle_client(struct client *c)
+{
+    struct ask *next;
+
+    for (struct ask *a = c->asks; a; a = next) {
+        next = a->next;
+        if (errand_move(a->errand, porter.office))
+            continue;
+        errand_cancel(a->errand);
+        answer_no(c, a->id, REASON_POLICY_CHANGED, "the service is another one now");
+        ask_free(a);
+    }
+}
+
+static void porter_settle(struct role_context *c)
+{
+    for (struct client *w = porter.clients; w; w = w->next)
+        settle_client(w);
+    porter.before->policy = NULL;
+    office_release(porter.before);
+    porter.before = NULL;
+    porter.settled_ms = loop_now_ms(c->loop);
 }
 
 const struct role_ops porter_ops = {
@@ -379,4 +418,8 @@ const struct role_ops porter_ops = {
     .on_resource = porter_on_resource,
     .on_control = porter_on_control,
     .stop = porter_stop,
+    .prepare = porter_prepare,
+    .abandon = porter_abandon,
+    .adopt = porter_adopt,
+    .settle = porter_settle,
 };

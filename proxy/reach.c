@@ -42,6 +42,7 @@ static enum exchange_state begin_dial(struct exchange *x)
 {
     struct buf body = {0};
 
+    pack_u64(&body, x->worker->role->generation);
     buf_append(&body, slice_make(x->id.bytes, sizeof x->id.bytes));
     pack_bytes(&body, slice_of(identity_sandbox(x->identity)));
     pack_bytes(&body, slice_of(x->request.host));
@@ -165,6 +166,7 @@ static enum exchange_state begin_certify(struct exchange *x)
 
     if (x->decision.scheme == SCHEME_HTTP || leaves_find(w->leaves, x->request.host, loop_wall_s(w->loop)))
         return grant_tunnel(x);
+    pack_u64(&body, w->role->generation);
     pack_bytes(&body, slice_of(x->request.host));
     x->ask = ask_start(w->keeper, MSG_CERTIFY, buf_slice(&body), on_certify_answer, x);
     buf_free(&body);
@@ -191,8 +193,7 @@ static enum exchange_state grant_tunnel(struct exchange *x)
                                 .scheme = x->decision.scheme,
                                 .host = text_copy(slice_of(x->request.host)),
                                 .port = x->request.port,
-                                .bucket = x->bucket,
-                                .generation = policy_generation(x->worker->role->policy)};
+                                .bucket = x->bucket};
     bucket_hold(x->bucket);
     session_set_identity(s, identity_ref(x->identity), exchange_token(x));
     s->token_told = true; /* in the CONNECT's decision */

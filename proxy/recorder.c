@@ -11,7 +11,7 @@
 #include "base/say.h"
 #include "proxy/role.h"
 
-enum { KEEP_MAX = 4 << 20, WAITING_MAX = 4 << 20, COUNT_AT = 8 };
+enum { KEEP_MAX = 4 << 20, WAITING_MAX = 4 << 20, COUNT_AT = 8, SETTLE_MS = 2000 };
 
 /* A batch costs the scribe a wake-up, whatever is in it: it waits until nothing else is ready, but no longer than this. */
 enum { GATHER_RECORDS = 48, GATHER_TURNS = 4 };
@@ -32,6 +32,10 @@ struct recorder {
     struct buf again; /* nobody waits, to be sent when the scribe is open: records one after another */
     struct record_wait waiting; /* heads of rings; waiting is in order of role_seq */
     struct record_wait failed;  /* get false at the end of the turn */
+    uint64_t generation;        /* 0: records carry none */
+    void (*on_settled)(void *arg);
+    void *settled_arg;
+    struct timer *settling;
 };
 
 /* ---- rings of waits ---- */
@@ -223,9 +227,18 @@ static void add(struct recorder *r, struct slice record, struct record_wait *wai
     }
 }
 
+static struct record_writer begin(struct recorder *r, enum record_kind kind)
+{
+    struct record_writer w = record_begin(&r->draft, kind);
+
+    if (r->generation)
+        record_number(&w, FIELD_GENERATION, (int64_t)r->generation);
+    return w;
+}
+
 static void add_lost(struct recorder *r)
 {
-    struct record_writer w = record_begin(&r->draft, RECORD_LOST);
+    struct record_writer w = begin(r, RECORD_LOST);
 
     record_text(&w, FIELD_DETAIL, SLICE("more results than fit while the journal was closed"));
     record_number(&w, FIELD_LOST_RECORDS, (int64_t)r->lost);
@@ -309,6 +322,17 @@ static bool waits_for_more(struct recorder *r)
     return r->count && r->count < GATHER_RECORDS && r->turns++ < GATHER_TURNS && loop_is_busy(r->loop);
 }
 
+static void tell_settled(void *arg)
+{
+    struct recorder *r = arg;
+    void (*done)(void *arg) = r->on_settled;
+
+    r->on_settled = NULL;
+    timer_stop(r->settling);
+    if (done)
+        done(r->settled_arg);
+}
+
 static void at_end_of_turn(void *arg)
 {
     struct recorder *r = arg;
@@ -318,6 +342,8 @@ static void at_end_of_turn(void *arg)
         nudge(r);
     else
         send_batch(r);
+    if (r->on_settled && recorder_is_settled(r))
+        tell_settled(r);
 }
 
 /* ---- for the role ---- */
@@ -341,6 +367,7 @@ void recorder_free(struct recorder *r)
     if (!r)
         return;
     channel_free(r->scribe);
+    timer_free(r->settling);
     buf_free(&r->draft);
     buf_free(&r->batch);
     buf_free(&r->sent);
@@ -368,6 +395,22 @@ bool recorder_is_settled(const struct recorder *r)
     return !r->count && r->answered + 1 == r->next && !buf_len(&r->again) && ring_is_empty(&r->failed);
 }
 
+void recorder_settle(struct recorder *r, void (*done)(void *arg), void *arg)
+{
+    assert(!r->on_settled);
+    r->on_settled = done;
+    r->settled_arg = arg;
+    if (!r->settling)
+        r->settling = timer_new(r->loop, tell_settled, r);
+    timer_set(r->settling, SETTLE_MS);
+    nudge(r);
+}
+
+void recorder_stamp(struct recorder *r, uint64_t generation)
+{
+    r->generation = generation;
+}
+
 uint64_t recorder_written(const struct recorder *r)
 {
     return r->written;
@@ -376,7 +419,7 @@ uint64_t recorder_written(const struct recorder *r)
 struct record_writer recorder_begin(struct recorder *r, enum record_kind kind)
 {
     assert(!buf_len(&r->draft));
-    return record_begin(&r->draft, kind);
+    return begin(r, kind);
 }
 
 void recorder_end(struct recorder *r, struct record_writer *w, struct record_wait *wait)

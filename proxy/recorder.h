@@ -40,6 +40,13 @@ void recorder_attach(struct recorder *r, int fd);
 bool recorder_is_open(const struct recorder *r);
 /* Nothing is left to send and every answer is here: before a role exits. */
 bool recorder_is_settled(const struct recorder *r);
+/*
+ * Before a role exits: done(arg) once, from the loop, when the recorder is settled, or after two seconds when the
+ * scribe does not let it be.
+ */
+void recorder_settle(struct recorder *r, void (*done)(void *arg), void *arg);
+/* Every record from now on carries this generation of the policy; 0: none. */
+void recorder_stamp(struct recorder *r, uint64_t generation);
 /* Records acknowledged so far, for the counters. */
 uint64_t recorder_written(const struct recorder *r);
 

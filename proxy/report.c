@@ -9,11 +9,11 @@ static json_t *read_json(struct slice text)
     return json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, NULL);
 }
 
-bool report_is_status(struct slice line)
+bool report_is(struct slice line, const char *wanted)
 {
     json_t *root = read_json(line);
     const char *command = json_string_value(json_object_get(root, "command"));
-    bool yes = command && strcmp(command, "status") == 0;
+    bool yes = command && strcmp(command, wanted) == 0;
 
     json_decref(root);
     return yes;

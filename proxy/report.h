@@ -8,8 +8,8 @@
 #include "base/conf.h"
 #include "proxy/metrics.h"
 
-/* Is this line of the admin socket {"command":"status",...}? */
-bool report_is_status(struct slice line);
+/* Is this line of the admin socket {"command":COMMAND,...}? */
+bool report_is(struct slice line, const char *command);
 
 /*
  * The answer to an admin client: the supervisor's, with "journal", "counters" and "waived" added when it is

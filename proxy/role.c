@@ -95,25 +95,42 @@ static bool compiles_policy(enum role r)
     return r == ROLE_WORKER || r == ROLE_PORTER || r == ROLE_KEEPER;
 }
 
-static bool configure(struct role_context *c, uint64_t generation, int fd, struct fault *why)
+static void set_clear(struct role_set *s)
+{
+    policy_free(s->policy);
+    conf_free(s->conf);
+    bundle_free(s->files);
+    *s = (struct role_set){0};
+}
+
+/* A failure leaves what there is of it to set_clear. */
+static bool set_read(struct role_set *s, enum role role, uint64_t generation, int fd, struct fault *why)
 {
     struct slice text;
     size_t n;
     const struct conf_section *const *sections = gateway_sections(&n);
 
-    c->generation = generation;
-    if (!(c->files = bundle_open(fd, why)))
+    *s = (struct role_set){.generation = generation};
+    if (!(s->files = bundle_open(fd, why)))
         return false;
-    if (!bundle_get(c->files, "proxy.conf", &text))
+    if (!bundle_get(s->files, "proxy.conf", &text))
         return fault_set(why, FAULT_MISSING, "no configuration was handed over");
-    if (!(c->conf = conf_parse(text, "proxy.conf", "/", sections, n, why)))
+    if (!(s->conf = conf_parse(text, "proxy.conf", "/", sections, n, why)))
         return false;
-    if (!compiles_policy(c->role))
+    if (!compiles_policy(role))
         return true;
-    if (!(c->policy = policy_compile(c->conf, why)))
+    if (!(s->policy = policy_compile(s->conf, why)))
         return false;
-    policy_set_generation(c->policy, generation);
+    policy_set_generation(s->policy, generation);
     return true;
+}
+
+static void set_use(struct role_context *c, const struct role_set *s)
+{
+    c->generation = s->generation;
+    c->files = s->files;
+    c->conf = s->conf;
+    c->policy = s->policy;
 }
 
 /* ---- the cell ---- */
@@ -152,12 +169,14 @@ static void on_config(struct role_context *c, struct slice payload, int fd)
     struct unpack u = unpack_start(payload);
     uint64_t generation = unpack_u64(&u);
     struct fault why = {0};
-    bool ok = unpack_done(&u) && fd >= 0 && configure(c, generation, fd, &why);
+    struct role_set set;
+    bool ok = unpack_done(&u) && fd >= 0 && set_read(&set, c->role, generation, fd, &why);
 
     if (fd >= 0)
         close(fd);
     if (!ok)
         fail(c, &why);
+    set_use(c, &set);
 }
 
 static void on_peer(struct role_context *c, struct slice payload, int fd)
@@ -201,6 +220,91 @@ static void on_go(struct role_context *c)
     channel_send(c->control, MSG_READY, slice_make("", 0), -1);
 }
 
+/* ---- another configuration ---- */
+
+/* What was built for a switch, and what was in force before the last one; each may be empty. */
+static struct role_set next, before;
+
+static void did(struct role_context *c, enum role_message type, uint64_t generation)
+{
+    struct buf message = {0};
+
+    pack_u16(&message, (uint16_t)type);
+    pack_u64(&message, generation);
+    channel_send(c->control, MSG_DID, buf_slice(&message), -1);
+    buf_free(&message);
+}
+
+static void cannot(struct role_context *c, uint64_t generation, const struct fault *why)
+{
+    struct buf message = {0};
+
+    pack_u64(&message, generation);
+    pack_bytes(&message, slice_of(why->text));
+    channel_send(c->control, MSG_CANNOT, buf_slice(&message), -1);
+    buf_free(&message);
+}
+
+static void abandon(struct role_context *c)
+{
+    if (next.generation && ops_of(c->role)->abandon)
+        ops_of(c->role)->abandon(c);
+    set_clear(&next);
+}
+
+static void on_reload(struct role_context *c, uint64_t generation, int fd)
+{
+    const struct role_ops *ops = ops_of(c->role);
+    struct fault why = {0};
+
+    abandon(c);
+    if (set_read(&next, c->role, generation, fd, &why) && (!ops->prepare || ops->prepare(c, &next, &why))) {
+        did(c, MSG_RELOAD, generation);
+        return;
+    }
+    set_clear(&next);
+    cannot(c, generation, &why);
+}
+
+static void on_settle(struct role_context *c, uint64_t generation)
+{
+    if (before.generation && ops_of(c->role)->settle)
+        ops_of(c->role)->settle(c);
+    set_clear(&before);
+    did(c, MSG_SETTLE, generation);
+}
+
+static void on_switch(struct role_context *c, uint64_t generation)
+{
+    if (next.generation != generation || before.generation)
+        role_distrust(c, "a switch to what was not built, or before the last one was settled");
+    before = (struct role_set){c->generation, c->files, c->conf, c->policy};
+    set_use(c, &next);
+    next = (struct role_set){0};
+    if (ops_of(c->role)->adopt)
+        ops_of(c->role)->adopt(c, &before);
+    did(c, MSG_SWITCH, generation);
+}
+
+static void on_change(struct role_context *c, enum role_message type, struct slice payload, int fd)
+{
+    struct unpack u = unpack_start(payload);
+    uint64_t generation = unpack_u64(&u);
+
+    if (!unpack_done(&u) || !generation || (fd >= 0) != (type == MSG_RELOAD))
+        role_distrust(c, "a damaged message about another configuration");
+    if (type == MSG_RELOAD)
+        on_reload(c, generation, fd);
+    else if (type == MSG_SWITCH)
+        on_switch(c, generation);
+    else if (type == MSG_SETTLE)
+        on_settle(c, generation);
+    else
+        abandon(c);
+    if (fd >= 0)
+        close(fd);
+}
+
 static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
 {
     struct role_context *c = arg;
@@ -225,6 +329,12 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         break;
     case MSG_PING:
         channel_send(c->control, MSG_PONG, slice_make("", 0), -1);
+        break;
+    case MSG_RELOAD:
+    case MSG_SWITCH:
+    case MSG_SETTLE:
+    case MSG_ABANDON:
+        on_change(c, (enum role_message)type, payload, fd);
         break;
     default:
         if (!ops_of(c->role)->on_control)

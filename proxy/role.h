@@ -28,10 +28,20 @@ enum role_message {
     MSG_GO,          /* everything is there: start work */
     MSG_STOP,        /* finish what is open, then exit 0 */
     MSG_PING,        /* are you there? Answered by MSG_PONG from the loop */
+    /*
+     * Another configuration while the role runs (proxy/reload.h says in which order). Each but MSG_ABANDON is answered by
+     * MSG_DID; MSG_RELOAD may be answered by MSG_CANNOT. New listening sockets come before MSG_RELOAD, as MSG_LISTENER.
+     */
+    MSG_RELOAD,      /* u64 generation; fd: the role's bundle. Build all of it beside what is in force */
+    MSG_SWITCH,      /* u64 generation: what was built is in force; what was before is kept */
+    MSG_SETTLE,      /* u64 generation: no process works by what was before: drop it */
+    MSG_ABANDON,     /* u64 generation: drop what was built */
     /* any role -> supervisor */
     MSG_READY,       /* the role works; sent once after GO */
     MSG_FAILED,      /* bytes text: cannot start (one line for people); the role exits */
-    MSG_ADMIN,       /* clerk: u32 id, bytes json request; answered by MSG_ADMIN_ANSWER */
+    MSG_DID,         /* u16 type of the message that is done, u64 generation */
+    MSG_CANNOT,      /* u64 generation, bytes text: why it cannot be built, for people */
+    MSG_ADMIN,       /* clerk: u32 id, u32 uid of who asks, bytes json request; answered by MSG_ADMIN_ANSWER */
     MSG_ADMIN_ANSWER, /* supervisor -> clerk: u32 id, bytes json answer */
     MSG_PONG,        /* the answer to PING */
     MSG_TROUBLE,     /* bytes text: why the role cannot do its work for now; empty: it can again. For status and readyz */
@@ -50,20 +60,31 @@ enum role_message {
     MSG_RECORDED,      /* scribe: u64 role_seq */
     MSG_REFUSED,       /* scribe: u64 role_seq, bytes text: why, for people */
 
-    /* worker -> porter */
-    MSG_DIAL = 200, /* u32 id, 16 bytes exchange id, bytes sandbox, bytes host (canonical), u16 port */
+    /*
+     * worker -> porter. generation: of the policy that the worker decided by. The porter judges by the same one while it
+     * has it, that is until every worker has another, and by its newest otherwise.
+     */
+    MSG_DIAL = 200, /* u32 id, u64 generation, 16 bytes exchange id, bytes sandbox, bytes host (canonical), u16 port */
     MSG_DIAL_CANCEL, /* u32 id; no answer follows */
     MSG_DIALLED,     /* porter: u32 id, bytes address as text; fd: connected, non-blocking */
     MSG_NOT_DIALLED, /* porter: u32 id, u16 reason, bytes detail */
 
     /* worker -> keeper */
     MSG_LEAF_KEY = 300, /* bytes SubjectPublicKeyInfo DER; once, first */
-    MSG_CERTIFY,        /* u32 id, bytes host */
+    MSG_CERTIFY,        /* u32 id, u64 generation (as in MSG_DIAL), bytes host */
     MSG_CERTIFIED,      /* keeper: u32 id, i64 not_after, bytes chain (certs/ca.h) */
     MSG_NOT_CERTIFIED,  /* keeper: u32 id, bytes detail */
 };
 
-/* What every role works with. */
+/* One configuration, as a role is handed it. */
+struct role_set {
+    uint64_t generation;
+    struct bundle *files;
+    struct conf *conf;
+    struct policy *policy; /* compiled in worker, porter, keeper; NULL in the others */
+};
+
+/* What every role works with. The last four are the set in force. */
 struct role_context {
     enum role role;
     int index;
@@ -90,6 +111,15 @@ struct role_ops {
     void (*on_resource)(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd);
     void (*on_control)(struct role_context *c, enum role_message type, struct slice payload);
     void (*stop)(struct role_context *c); /* MSG_STOP; the role calls loop_stop when done */
+    /*
+     * Reload; NULL: the role needs nothing but the set itself. prepare builds from next (kept) beside what is in force, or
+     * fails and leaves nothing; abandon drops what it built. adopt: the context holds the new set; before lives on until
+     * settle has returned.
+     */
+    bool (*prepare)(struct role_context *c, const struct role_set *next, struct fault *why);
+    void (*abandon)(struct role_context *c);
+    void (*adopt)(struct role_context *c, const struct role_set *before);
+    void (*settle)(struct role_context *c);
 };
 
 extern const struct role_ops worker_ops, porter_ops, keeper_ops, scribe_ops, clerk_ops;

@@ -60,7 +60,7 @@ static struct scribe scribe = {.directory_fd = -1};
 /* Which kinds each role may send. Boot, heartbeat and shutdown are the scribe's own. */
 #define MAY(kind) (1U << RECORD_##kind)
 static const unsigned may_send[N_ROLES] = {
-    [ROLE_SUPERVISOR] = MAY(CONFIG) | MAY(REVOCATION) | MAY(FINDING) | MAY(LOST),
+    [ROLE_SUPERVISOR] = MAY(RELOAD) | MAY(REVOCATION) | MAY(FINDING) | MAY(LOST),
     [ROLE_WORKER] = MAY(DECISION) | MAY(RESULT) | MAY(FINDING) | MAY(CONNECTION) | MAY(LIMIT) | MAY(LOST),
     [ROLE_PORTER] = MAY(DIAL) | MAY(FINDING) | MAY(LOST),
     [ROLE_KEEPER] = MAY(CERTIFICATE) | MAY(FINDING) | MAY(LOST),
@@ -72,8 +72,12 @@ _Static_assert(N_RECORD_KINDS <= 32, "may_send has 32 bits");
 
 static struct record_writer begin_own(struct scribe *s, enum record_kind kind)
 {
+    struct record_writer w;
+
     buf_clear(&s->record);
-    return record_begin(&s->record, kind);
+    w = record_begin(&s->record, kind);
+    record_number(&w, FIELD_GENERATION, (int64_t)s->context->generation);
+    return w;
 }
 
 static void end_own(struct scribe *s, struct record_writer *w)
@@ -108,7 +112,6 @@ static void add_config(struct scribe *s)
     if (bundle_get(s->context->files, "proxy.conf", &text) &&
         EVP_Digest(text.ptr, text.len, hash, NULL, EVP_sha256(), NULL))
         record_hex(&w, FIELD_HASH, slice_make(hash, sizeof hash));
-    record_number(&w, FIELD_GENERATION, (int64_t)s->context->generation);
     end_own(s, &w);
 }
 
@@ -542,8 +545,17 @@ static void stop(struct role_context *c)
     timer_set(s->stop, STOP_MS);
 }
 
+static void adopt(struct role_context *c, const struct role_set *before)
+{
+    struct log_settings settings = log_settings(conf_section(c->conf, "journal"));
+
+    (void)before;
+    log_use_settings(scribe.log, &settings);
+}
+
 const struct role_ops scribe_ops = {
     .start = start,
+    .adopt = adopt,
     .on_peer = on_peer,
     .on_resource = on_resource,
     .on_control = on_control,

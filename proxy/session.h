@@ -27,7 +27,6 @@ struct tunnel {
     char *host;   /* canonical */
     uint16_t port;
     struct bucket *bucket; /* where its connections to the service are; held */
-    uint64_t generation;   /* of the policy the bucket was chosen under */
 };
 
 struct exchange;
@@ -83,6 +82,10 @@ void session_cut(struct session *s, enum reason why);
 void session_is_known(struct session *s);
 /* Its source has too many strangers, of which it is the oldest: it is told so, and closed. */
 void session_evict(struct session *s);
+/* Another configuration is in force: what it no longer allows ends here, what is idle under it goes. */
+void session_review(struct session *s);
+/* Its listener goes: no further request is read. */
+void session_drain(struct session *s);
 /* Each second: a connection that did nothing since the last time gives its buffers back. */
 void session_tick(struct session *s);
 /* May another request follow: the client has not ended, or what it sent before is not all read. */

@@ -35,6 +35,12 @@ bool admit_tokens(struct exchange *x);
 void admit_junk(struct exchange *x, enum reason why);
 
 /*
+ * Another policy is in force (decide.c): what it allows goes on under it, by a new connection where the service is
+ * another one now and nothing was sent; what it does not allow is refused, or cut, with policy_changed.
+ */
+enum exchange_state decide_again(struct exchange *x);
+
+/*
  * Refuse or fail: note why (once), and go to RECORD when the decision has not been recorded, to REPLY when the client
  * can still be answered, else cut. text may be NULL.
  */

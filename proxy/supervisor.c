@@ -14,9 +14,10 @@
 #include "proxy/handout.h"
 #include "proxy/notify.h"
 #include "proxy/powers.h"
+#include "proxy/reload.h"
 #include "proxy/spawn.h"
 
-enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000, RETRY_MS = 2000 };
+enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000, RETRY_MS = 2000, HELD_MS = 20 };
 
 static struct supervisor *the_supervisor;
 
@@ -70,8 +71,8 @@ static void announce(struct supervisor *s)
         return;
     s->was_ready = true;
     note_walls(s);
-    for (size_t i = 0; i < s->assets.n_listening; i++)
-        buf_printf(&line, " %s %s", s->assets.listening[i].name, s->assets.listening[i].address);
+    for (size_t i = 0; i < s->assets.listening.n; i++)
+        buf_printf(&line, " %s %s", s->assets.listening.list[i].name, s->assets.listening.list[i].address);
     say_note("ready%.*s", SLICE_ARG(buf_slice(&line)));
     buf_free(&line);
     notify_ready();
@@ -99,20 +100,27 @@ static void on_failed(struct process *p, struct slice payload)
         give_up(the_supervisor, 2);
 }
 
+void supervisor_answer(const struct asker *who, struct slice answer)
+{
+    struct buf message = {0};
+
+    if (!who->id)
+        return;
+    pack_u32(&message, who->id);
+    pack_bytes(&message, answer);
+    process_tell(who->clerk, MSG_ADMIN_ANSWER, &message, -1);
+    buf_free(&message);
+}
+
 static void on_admin(struct process *p, struct slice payload)
 {
     struct unpack u = unpack_start(payload);
-    uint32_t id = unpack_u32(&u);
+    struct asker who = {.clerk = p, .id = unpack_u32(&u), .uid = unpack_u32(&u)};
     struct slice request = unpack_bytes(&u);
-    struct buf answer = {0}, message = {0};
+    struct buf answer = {0};
 
-    if (!unpack_done(&u))
-        return;
-    supervisor_answer(the_supervisor, request, &answer);
-    pack_u32(&message, id);
-    pack_bytes(&message, buf_slice(&answer));
-    process_tell(p, MSG_ADMIN_ANSWER, &message, -1);
-    buf_free(&message);
+    if (unpack_done(&u) && orders_take(the_supervisor, &who, request, &answer))
+        supervisor_answer(&who, buf_slice(&answer));
     buf_free(&answer);
 }
 
@@ -182,6 +190,7 @@ static void on_ready(struct process *p)
     if (p->troubled != p->pid)
         p->trouble[0] = '\0';
     announce(the_supervisor);
+    reload_on_ready(the_supervisor->reload, p);
 }
 
 static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
@@ -205,6 +214,10 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         on_violation(p, payload);
     } else if (type == MSG_ADMIN && p->role == ROLE_CLERK) {
         on_admin(p, payload);
+    } else if (type == MSG_DID) {
+        reload_on_did(the_supervisor->reload, p, payload);
+    } else if (type == MSG_CANNOT) {
+        reload_on_cannot(the_supervisor->reload, p, payload);
     } else {
         accuse(p, "a message that is not in it");
     }
@@ -252,7 +265,8 @@ static void launch(struct supervisor *s, struct process *p)
     p->state = PROCESS_STARTING;
     p->started_ms = loop_now_ms(s->loop);
     p->control = channel_new(s->loop, control, &handler, p);
-    handout_config(s, p);
+    p->generation = s->generation;
+    handout_config(p, MSG_CONFIG, s->config, s->generation);
     handout_assets(s, p);
     if (p->role == ROLE_SCRIBE)
         handout_ourselves(s, p);
@@ -271,8 +285,12 @@ static void start_process(struct process *p)
 
 static void on_backoff_over(void *arg)
 {
-    if (!the_supervisor->stopping)
-        start_process(arg);
+    struct process *p = arg;
+
+    if (reload_holds_starts(the_supervisor->reload))
+        timer_set(p->timer, HELD_MS);
+    else if (!the_supervisor->stopping)
+        start_process(p);
 }
 
 static int64_t backoff(const struct process *p)
@@ -307,6 +325,7 @@ static void on_death(struct supervisor *s, struct process *p, int status)
     p->control = NULL;
     p->pid = 0;
     p->state = PROCESS_DOWN;
+    reload_on_death(s->reload, p);
     if (s->stopping) {
         next_of_stop(s);
         return;
@@ -380,6 +399,14 @@ static void on_terminate(void *arg, int signal)
     next_of_stop(s);
 }
 
+static void on_hangup(void *arg, int signal)
+{
+    struct supervisor *s = arg;
+
+    (void)signal;
+    reload_ask(s->reload, &(struct asker){0});
+}
+
 /* ---- start ---- */
 
 static void plan_processes(struct supervisor *s)
@@ -446,6 +473,7 @@ static void clear(struct supervisor *s)
     free(s->processes);
     timer_free(s->stop_timer);
     timer_free(s->pulse);
+    reload_free(s->reload);
     assets_close(&s->assets);
     recorder_free(s->recorder);
     loop_free(s->loop);
@@ -453,7 +481,7 @@ static void clear(struct supervisor *s)
     gateway_config_free(s->config);
 }
 
-int supervisor_run(struct gateway_config *config, bool debug)
+int supervisor_run(struct gateway_config *config, const char *path, bool debug)
 {
     struct supervisor s = {.config = config, .generation = 1, .debug = debug};
     struct fault why = {0};
@@ -463,6 +491,8 @@ int supervisor_run(struct gateway_config *config, bool debug)
     s.loop = loop_new();
     s.started_ms = loop_now_ms(s.loop);
     s.recorder = recorder_new(s.loop);
+    recorder_stamp(s.recorder, s.generation);
+    s.reload = reload_new(&s, path);
     s.stop_timer = timer_new(s.loop, on_stop_late, &s);
     signal(SIGPIPE, SIG_IGN);
     if (!assets_open(&s.assets, config, &why)) {
@@ -479,6 +509,7 @@ int supervisor_run(struct gateway_config *config, bool debug)
     loop_on_signal(s.loop, SIGCHLD, on_child, &s);
     loop_on_signal(s.loop, SIGTERM, on_terminate, &s);
     loop_on_signal(s.loop, SIGINT, on_terminate, &s);
+    loop_on_signal(s.loop, SIGHUP, on_hangup, &s);
     say_notes(buf_slice(&s.notes));
     start_all(&s);
     pulse_start(&s);

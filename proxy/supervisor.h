@@ -20,6 +20,8 @@ struct process {
     uid_t uid;
     gid_t gid;
     enum process_state state;
+    uint64_t generation; /* of the configuration it works by */
+    bool did;            /* its part of the step of a reload */
     struct channel *control;
     unsigned restarts;
     int64_t started_ms;
@@ -30,6 +32,15 @@ struct process {
     unsigned silent;   /* looks without an answer */
     char trouble[FAULT_TEXT_SIZE]; /* what keeps it from its work, in its own words; "" for nothing */
     pid_t troubled;    /* who said so */
+};
+
+struct reload;
+
+/* Who asked for something through the admin socket; its id is of the question that is answered. clerk NULL: a signal. */
+struct asker {
+    struct process *clerk;
+    uint32_t id; /* 0: the clerk that had it is gone */
+    uid_t uid;
 };
 
 struct supervisor {
@@ -44,11 +55,15 @@ struct supervisor {
     int exit_status;
     struct timer *stop_timer, *pulse;
     struct recorder *recorder; /* what people order is recorded too */
+    struct reload *reload;
     struct buf notes; /* what is off, one line each */
 };
 
-/* Run the gateway until SIGTERM or SIGINT. Takes config. Returns the exit status (0 after an orderly stop). */
-int supervisor_run(struct gateway_config *config, bool debug);
+/*
+ * Run the gateway until SIGTERM or SIGINT. Takes config, which was read from path (kept). Returns the exit status (0
+ * after an orderly stop).
+ */
+int supervisor_run(struct gateway_config *config, const char *path, bool debug);
 
 /* Every role up, answering, and able to work? */
 bool supervisor_is_ready(const struct supervisor *s);
@@ -65,7 +80,11 @@ void pulse_answered(struct process *p);
 void pulse_trouble(struct process *p, struct slice text);
 void pulse_death(struct supervisor *s, const struct process *p, const char *how);
 
-/* proxy/orders.c: one JSON request from the admin socket, one JSON answer (docs/admin.md). */
-void supervisor_answer(struct supervisor *s, struct slice request, struct buf *out);
+/* proxy/orders.c: one JSON request from the admin socket, one JSON answer (docs/admin.md); false: it comes later. */
+bool orders_take(struct supervisor *s, const struct asker *who, struct slice request, struct buf *out);
+
+/* ---- for reload.c and orders.c ---- */
+
+void supervisor_answer(const struct asker *who, struct slice answer);
 
 #endif

@@ -11,6 +11,8 @@ enum { COLD_MS = 1000 };
 
 struct bucket {
     struct pool *pool;
+    uint64_t mark;
+    bool stale; /* not in the table any more; freed by who holds it last */
     struct upstream *first; /* idle, newest first */
     size_t n_idle;
     size_t holds;
@@ -129,7 +131,8 @@ static void collect_key(void *arg, struct slice key, void *value)
 
 static void bucket_free(struct bucket *b)
 {
-    table_remove(b->pool->buckets, slice_make(b->key, b->key_len));
+    if (!b->stale)
+        table_remove(b->pool->buckets, slice_make(b->key, b->key_len));
     SSL_SESSION_free(b->session);
     free(b);
 }
@@ -158,7 +161,56 @@ void pool_free(struct pool *p)
     free(p);
 }
 
-struct bucket *pool_bucket(struct pool *p, struct slice key)
+static void make_stale(struct bucket *b)
+{
+    bucket_hold(b);
+    while (b->first)
+        drop_idle(b->first);
+    table_remove(b->pool->buckets, slice_make(b->key, b->key_len));
+    b->stale = true;
+    bucket_release(b);
+}
+
+/* The buckets of a table, which must not change while it is walked. */
+struct roll {
+    struct bucket **list;
+    size_t n;
+};
+
+static void note_bucket(void *arg, struct slice key, void *value)
+{
+    struct roll *r = arg;
+
+    (void)key;
+    r->list[r->n++] = value;
+}
+
+void pool_keep(struct pool *p, bool (*is_kept)(void *arg, uint64_t mark), void *arg)
+{
+    struct roll r = {must(calloc(table_count(p->buckets) + 1, sizeof *r.list)), 0};
+
+    table_each(p->buckets, note_bucket, &r);
+    for (size_t i = 0; i < r.n; i++)
+        if (!is_kept(arg, r.list[i]->mark))
+            make_stale(r.list[i]);
+    free(r.list);
+}
+
+void pool_use_limits(struct pool *p, const struct pool_limits *limits, const struct message_limits *messages)
+{
+    p->limits = *limits;
+    p->messages = *messages;
+    while (p->n_idle > p->limits.total)
+        drop_idle(p->oldest);
+    on_timer(p);
+}
+
+bool bucket_is_of(const struct bucket *b, uint64_t mark)
+{
+    return !b->stale && b->mark == mark;
+}
+
+struct bucket *pool_bucket(struct pool *p, struct slice key, uint64_t mark)
 {
     struct bucket *b = table_get(p->buckets, key);
 
@@ -170,6 +222,7 @@ struct bucket *pool_bucket(struct pool *p, struct slice key)
     }
     b = must(calloc(1, sizeof *b + key.len));
     b->pool = p;
+    b->mark = mark;
     b->key_len = key.len;
     memcpy(b->key, key.ptr, key.len);
     table_put(p->buckets, key, b);
@@ -184,7 +237,8 @@ void bucket_hold(struct bucket *b)
 void bucket_release(struct bucket *b)
 {
     assert(b->holds > 0);
-    b->holds--;
+    if (--b->holds == 0 && b->stale)
+        bucket_free(b);
 }
 
 bool bucket_has_idle(const struct bucket *b)
@@ -250,6 +304,10 @@ void upstream_park(struct upstream *u)
     struct pool *p = u->pool;
     struct bucket *b = u->bucket;
 
+    if (b->stale) {
+        upstream_close(u, true);
+        return;
+    }
     stream_set_handler(u->stream, on_idle_event, u);
     u->idle_since_ms = loop_now_ms(p->loop);
     u->next = b->first;

@@ -1,6 +1,7 @@
 /*
- * Connections to services, and the pool of idle ones. Keyed by sandbox, service, scheme, host, port and
- * policy generation: never shared across sandboxes. A connection goes back only when nothing irregular happened on it.
+ * Connections to services, and the pool of idle ones. Keyed by sandbox, service, scheme, host and port: never shared
+ * across sandboxes. A bucket has the mark of its service's configuration: when that changes, its connections are used
+ * no more. A connection goes back only when nothing irregular happened on it.
  */
 #ifndef PROXY_UPSTREAM_H
 #define PROXY_UPSTREAM_H
@@ -33,8 +34,17 @@ struct pool_limits {
 struct pool *pool_new(struct loop *l, const struct pool_limits *limits, const struct message_limits *messages,
                       uint64_t *idle_gauge);
 void pool_free(struct pool *p);
-/* The place for a key, made when it is new. Valid while an upstream or an exchange holds it (bucket_hold). */
-struct bucket *pool_bucket(struct pool *p, struct slice key);
+/* Other limits from now on; messages are for connections made from now on. */
+void pool_use_limits(struct pool *p, const struct pool_limits *limits, const struct message_limits *messages);
+/*
+ * The place for a key, made when it is new; mark is that of its service's configuration, and one key has one. Valid
+ * while an upstream or an exchange holds it (bucket_hold).
+ */
+struct bucket *pool_bucket(struct pool *p, struct slice key, uint64_t mark);
+/* Is it for connections under this mark, and still in the pool? */
+bool bucket_is_of(const struct bucket *b, uint64_t mark);
+/* The configuration changed: idle connections of marks that are not kept close, those in use close when they are parked. */
+void pool_keep(struct pool *p, bool (*is_kept)(void *arg, uint64_t mark), void *arg);
 void bucket_hold(struct bucket *b);
 void bucket_release(struct bucket *b);
 bool bucket_has_idle(const struct bucket *b);

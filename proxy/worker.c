@@ -12,10 +12,12 @@
 #include "base/text.h"
 #include "proxy/exchange.h"
 #include "proxy/gate.h"
+#include "proxy/terms.h"
 
 enum { ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, SPARE_FILES = 64 };
 
 static struct worker worker;
+static struct terms *next_terms, *terms_before;
 static struct timer *tick;
 static int revocations_fd_given = -1, pins_fd_given = -1, counters_fd_given = -1, tally_fd_given = -1;
 
@@ -26,16 +28,37 @@ void worker_count(struct worker *w, enum counter c, int64_t by)
 
 struct tls_client *worker_trust(const struct worker *w, const struct service *s)
 {
-    struct tls_client *own = w->service_trust[service_index(s)];
+    struct tls_client *own = w->terms->service_trust[service_index(s)];
 
-    return own ? own : w->system_trust;
+    return own ? own : w->terms->system_trust;
+}
+
+uint64_t worker_mark(const struct worker *w, const struct service *s)
+{
+    return w->terms->marks[service_index(s)];
+}
+
+static void on_settled(void *arg)
+{
+    struct worker *w = arg;
+
+    w->counters->values[COUNTER_RECORDS] = recorder_written(w->recorder);
+    loop_stop(w->loop);
+}
+
+/* The last session is gone: what it leaves for the journal still gets there. */
+static void finish_if_done(struct worker *w)
+{
+    if (!w->stopping || w->finishing || w->n_sessions > 0)
+        return;
+    w->finishing = true;
+    recorder_settle(w->recorder, on_settled, w);
 }
 
 void worker_session_ended(struct worker *w)
 {
     gate_session_ended(w);
-    if (w->stopping && w->n_sessions == 0)
-        loop_stop(w->loop);
+    finish_if_done(w);
 }
 
 /* ---- authority taken away ---- */
@@ -89,57 +112,15 @@ static void on_tick(void *arg)
 
 /* ---- start ---- */
 
-static bool read_trust(struct worker *w, struct fault *why)
-{
-    const struct policy *p = w->role->policy;
-    bool needs_system = false;
-    struct slice pem;
-
-    w->service_trust = calloc(policy_count(p) + 1, sizeof(struct tls_client *));
-    if (!w->service_trust)
-        abort();
-    for (size_t i = 0; i < policy_count(p); i++) {
-        const struct service *s = policy_service(p, i);
-        char name[128];
-
-        snprintf(name, sizeof name, "service.%s.ca", service_name(s));
-        if (!service_ca_file(s)) {
-            needs_system = true;
-            continue;
-        }
-        if (!bundle_get(w->role->files, name, &pem))
-            return fault_set(why, FAULT_MISSING, "%s: not handed over", name);
-        if (!(w->service_trust[i] = tls_client_new(pem, why))) {
-            fault_prefix(why, "services.%s.ca-file", service_name(s));
-            return false;
-        }
-    }
-    if (!needs_system)
-        return true;
-    if (!bundle_get(w->role->files, "ca.system", &pem))
-        return fault_set(why, FAULT_MISSING, "no system certificates: install ca-certificates, or set ca-file");
-    w->system_trust = tls_client_new(pem, why);
-    return w->system_trust != NULL;
-}
-
-static bool read_canaries(struct worker *w, struct fault *why)
-{
-    struct slice json;
-
-    w->canaries = bundle_get(w->role->files, "canaries.json", &json) ? registry_parse(json, "canaries.json", why)
-                                                                      : registry_new();
-    return w->canaries && (w->scanner = scanner_new(w->canaries, why)) != NULL;
-}
-
 static bool read_authority(struct worker *w, struct fault *why)
 {
     if (revocations_fd_given < 0 || pins_fd_given < 0)
         return fault_set(why, FAULT_MISSING, "no revocations or pins were handed over");
     w->revocations = revocations_map(revocations_fd_given, why);
     w->pins = pins_map(pins_fd_given, why);
-    if (!w->revocations || !w->pins || !(w->issuers = issuers_compile(w->role->conf, w->role->files, why)))
+    if (!w->revocations || !w->pins)
         return false;
-    w->verifier = verifier_new(w->issuers, w->gateway, w->revocations, w->limits.token_cache);
+    w->verifier = verifier_new(w->terms->issuers, w->gateway, w->revocations, w->limits.token_cache);
     verifier_limit_failures(w->verifier, (unsigned)w->limits.token_failures);
     verifier_use_pins(w->verifier, w->pins);
     w->revocations_seen = revocations_version(w->revocations);
@@ -229,31 +210,117 @@ static struct worker *prepare(struct role_context *c)
     w->keeper = asks_new(c->loop, ASKS_MAX);
     w->tally = tally_new();
     w->recorder = recorder_new(c->loop);
+    recorder_stamp(w->recorder, c->generation);
     return w;
+}
+
+/* Into force; verifier, pool and leaves are told by who calls. */
+static void use_terms(struct worker *w, struct terms *t)
+{
+    w->terms = t;
+    w->limits = t->limits;
+    w->messages = (struct message_limits){w->limits.head, w->limits.target, w->limits.fields};
+    w->scanner = t->scanner;
+    w->gateway = conf_text(conf_section(t->conf, "gateway"), "name");
+    limit_connections(w);
+}
+
+static struct pool_limits pool_limits(const struct worker *w)
+{
+    return (struct pool_limits){w->limits.upstream_idle, w->limits.upstream_idle_total, POOL_KEYS,
+                                w->limits.upstream_idle_ms};
 }
 
 static bool start(struct role_context *c, struct fault *why)
 {
+    struct role_set set = {c->generation, c->files, c->conf, c->policy};
     struct worker *w = prepare(c);
     struct pool_limits pool;
+    struct terms *terms = terms_new(&set, NULL, why);
 
-    w->limits = limits_read(c->conf);
-    w->messages = (struct message_limits){w->limits.head, w->limits.target, w->limits.fields};
-    w->gateway = conf_text(conf_section(c->conf, "gateway"), "name");
+    if (!terms)
+        return false;
+    use_terms(w, terms);
     snprintf(w->via, sizeof w->via, "1.1 %s", w->gateway);
     if (counters_fd_given < 0 || !(w->counters = counters_map(counters_fd_given, true, why)))
         return fault_set(why, FAULT_MISSING, "no counters were handed over");
     take_over_counters(w);
-    limit_connections(w);
-    if (!read_tally(w, why) || !read_authority(w, why) || !read_canaries(w, why) || !read_trust(w, why) || !make_leaves(w, why))
+    if (!read_tally(w, why) || !read_authority(w, why) || !make_leaves(w, why))
         return false;
-    pool = (struct pool_limits){w->limits.upstream_idle, w->limits.upstream_idle_total, POOL_KEYS,
-                                w->limits.upstream_idle_ms};
+    pool = pool_limits(w);
     w->pool = pool_new(c->loop, &pool, &w->messages, &w->counters->values[COUNTER_POOLED]);
     tick = timer_new(c->loop, on_tick, w);
     on_tick(w);
     gate_open(w);
     return true;
+}
+
+/* ---- another configuration ---- */
+
+static bool prepare_terms(struct role_context *c, const struct role_set *next, struct fault *why)
+{
+    (void)c;
+    next_terms = terms_new(next, worker.terms, why);
+    return next_terms != NULL;
+}
+
+static void abandon_terms(struct role_context *c)
+{
+    (void)c;
+    terms_free(next_terms);
+    next_terms = NULL;
+    gate_abandon();
+}
+
+static bool is_marked(void *arg, uint64_t mark)
+{
+    const struct terms *t = arg;
+
+    for (size_t i = 0; i < policy_count(t->policy); i++)
+        if (t->marks[i] == mark)
+            return true;
+    return false;
+}
+
+/* Caches stay, but for what is not true any more. */
+static void renew_caches(struct worker *w)
+{
+    struct pool_limits pool = pool_limits(w);
+
+    verifier_use_issuers(w->verifier, w->terms->issuers);
+    verifier_limit_cache(w->verifier, w->limits.token_cache);
+    if (w->limits.token_failures != terms_before->limits.token_failures)
+        verifier_limit_failures(w->verifier, (unsigned)w->limits.token_failures);
+    pool_use_limits(w->pool, &pool, &w->messages);
+    pool_keep(w->pool, is_marked, w->terms);
+    leaves_limit(w->leaves, w->limits.leaf_cache);
+    if (!terms_share_file(w->terms, terms_before, "ca.intermediate.pem"))
+        leaves_forget(w->leaves);
+}
+
+static void adopt(struct role_context *c, const struct role_set *before)
+{
+    struct worker *w = &worker;
+    struct session *next;
+
+    (void)before;
+    terms_before = w->terms;
+    recorder_stamp(w->recorder, c->generation);
+    use_terms(w, next_terms);
+    next_terms = NULL;
+    renew_caches(w);
+    for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        session_review(s);
+    }
+    gate_renew(c->conf);
+}
+
+static void settle(struct role_context *c)
+{
+    (void)c;
+    terms_free(terms_before);
+    terms_before = NULL;
 }
 
 static void on_peer(struct role_context *c, enum role peer, int index, int fd)
@@ -317,8 +384,7 @@ static void stop(struct role_context *c)
         if (session_is_idle(s))
             session_cut(s, REASON_GATEWAY_STOPPING);
     }
-    if (w->n_sessions == 0)
-        loop_stop(w->loop);
+    finish_if_done(w);
 }
 
 const struct role_ops worker_ops = {
@@ -326,4 +392,8 @@ const struct role_ops worker_ops = {
     .on_peer = on_peer,
     .on_resource = on_resource,
     .stop = stop,
+    .prepare = prepare_terms,
+    .abandon = abandon_terms,
+    .adopt = adopt,
+    .settle = settle,
 };

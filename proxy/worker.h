@@ -20,27 +20,24 @@
 #include "proxy/upstream.h"
 
 struct session;
+struct terms;
 
 struct worker {
     struct role_context *role;
     struct loop *loop;
+    struct terms *terms;  /* in force; the next three are of it */
     struct limits limits;
     struct message_limits messages;
+    struct scanner *scanner;
     const char *gateway;  /* its name */
     char via[280];        /* "1.1 gw.example" */
 
-    struct issuers *issuers;
     struct revocations *revocations;
     struct pins *pins;
     uint64_t revocations_seen;
     struct verifier *verifier;
 
-    struct registry *canaries;
-    struct scanner *scanner;
-
     struct tls_server *tls_server;
-    struct tls_client *system_trust;   /* NULL when no service needs it */
-    struct tls_client **service_trust; /* by service_index; NULL entries use system_trust */
     struct leaves *leaves;
 
     struct recorder *recorder;
@@ -55,11 +52,13 @@ struct worker {
     TAILQ_HEAD(all_strangers, session) strangers; /* of them without a good token, oldest first */
     size_t n_sessions;
     uint64_t next_conn; /* number of the next client connection */
-    bool stopping;
+    bool stopping, finishing;
 };
 
 /* The trust towards a service's TLS. */
 struct tls_client *worker_trust(const struct worker *w, const struct service *s);
+/* Changes with all that makes a connection to the service another one: its configuration, the CAs it is trusted by. */
+uint64_t worker_mark(const struct worker *w, const struct service *s);
 void worker_count(struct worker *w, enum counter c, int64_t by);
 /* A session has ended; accepting may go on. */
 void worker_session_ended(struct worker *w);

@@ -333,6 +333,28 @@ def certificate_unavailable(g):
     return killed(g, "keeper", lambda: connect_to(g, "npm.registry.test"))
 
 
+def policy_changed(g):
+    """Allowed when it was asked, and no longer when the answer comes."""
+    asked, go_on, before = threading.Event(), threading.Event(), g.config.read_text()
+
+    def script(r):
+        asked.set()
+        go_on.wait(60)
+        return ok(r)
+
+    with Script(g.origins[1], script):
+        wire = connect(g)
+        wire.send(plain_get(g))
+        assert asked.wait(60)
+        g.config.write_text(before.replace("/pkg/**", "/else/**"))
+        exeat("reload", config=g.config)
+        answer = wire.response()
+        go_on.set()
+    g.config.write_text(before)
+    exeat("reload", config=g.config)
+    return answer
+
+
 # ---- the service
 
 
@@ -438,8 +460,8 @@ CONNECTS = {"upstream_certificate": "other.test", "upstream_tls": "upload.test",
             "connect_timeout": "pypi.registry.test"}
 OTHERS = [token_revoked, token_failures, token_foreign, request_timeout, canary_leak, token_leak, upstream_timeout,
           canary_response, sni_mismatch, client_tls, client_unknown_ca, tunnel_not_tls, tunnel_not_plain, client_closed,
-          client_timeout, porter_unavailable, certificate_unavailable, record_unavailable,
-          gateway_stopping]
+          client_timeout, policy_changed, porter_unavailable, certificate_unavailable,
+          record_unavailable, gateway_stopping]
 
 
 def rows():

@@ -15,7 +15,7 @@
 
 enum { GZIP_MOST = 1 << 20 };
 
-static const struct scanner *known(void)
+static struct scanner *known(void)
 {
     static const char json[] =
         "{\"schema\":\"exeat.canaries/1\",\"canaries\":["

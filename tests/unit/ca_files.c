@@ -128,8 +128,9 @@ static void test_root_offline(void **state)
     assert_int_equal(why.kind, FAULT_MISSING);
     assert_non_null(strstr(why.text, "npm.test"));
     assert_non_null(strstr(why.text, "root.key"));
-    assert_false(ensure(f, more, 1, &issued, &why));
-    assert_int_equal(why.kind, FAULT_MISSING);
+    /* One that permits more is good enough: what services no longer list, the keeper does not sign. */
+    assert_true(ensure(f, more, 1, &issued, &why));
+    assert_false(issued);
 }
 
 /* An intermediate of this root, key beside it, that ends left_s from now. */

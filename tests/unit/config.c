@@ -287,7 +287,7 @@ static void test_bundles(void **state)
         fail_msg("%s", why.text);
     assert_true(issued);
     for (enum role r = ROLE_WORKER; r <= ROLE_CLERK; r++) {
-        struct bundle *b = gateway_bundle(c, r, &why);
+        struct bundle *b = gateway_bundle(c, r);
 
         if (!b)
             fail_msg("%s", why.text);
@@ -305,7 +305,7 @@ static void test_bundles(void **state)
 static void test_roles_read_the_same(void **state)
 {
     struct gateway_config *c = must(GOOD "limits: {head: 16k}\n");
-    struct bundle *b = gateway_bundle(c, ROLE_SCRIBE, NULL);
+    struct bundle *b = gateway_bundle(c, ROLE_SCRIBE);
     struct slice text;
     struct buf again = {0};
     size_t n;

@@ -30,10 +30,11 @@ static void stop(void *arg)
     loop_stop(arg);
 }
 
-static void on_ask(void *arg, uint64_t ticket, struct slice line)
+static void on_ask(void *arg, uint64_t ticket, uid_t uid, struct slice line)
 {
     struct bench *b = arg;
 
+    assert_int_equal(uid, getuid());
     b->asks++;
     snprintf(b->asked, sizeof b->asked, "%.*s", SLICE_ARG(line));
     console_answer(b->console, ticket, SLICE("{\"ok\":true}"));

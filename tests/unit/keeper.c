@@ -159,6 +159,7 @@ static void ask(struct bench *b, uint32_t id, const char *host)
     struct buf out = {0};
 
     pack_u32(&out, id);
+    pack_u64(&out, b->context.generation);
     pack_bytes(&out, slice_of(host));
     channel_send(b->worker, MSG_CERTIFY, buf_slice(&out), -1);
     buf_free(&out);

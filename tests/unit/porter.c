@@ -154,6 +154,7 @@ static void pack_dial(struct buf *out, uint32_t id, const char *host, uint16_t p
     struct id exchange = {{EXCHANGE_BYTE}};
 
     pack_u32(out, id);
+    pack_u64(out, bench.context.generation);
     buf_append(out, slice_make(exchange.bytes, sizeof exchange.bytes));
     pack_bytes(out, SLICE("sb-1"));
     pack_bytes(out, slice_of(host));

@@ -174,10 +174,10 @@ static void test_status(void **state)
 static void test_is_status(void **state)
 {
     (void)state;
-    assert_true(report_is_status(SLICE("{\"command\":\"status\"}")));
-    assert_false(report_is_status(SLICE("{\"command\":\"revoke\",\"value\":\"status\"}")));
-    assert_false(report_is_status(SLICE("status")));
-    assert_false(report_is_status(SLICE("{\"command\":\"status\",\"command\":\"revoke\"}")));
+    assert_true(report_is(SLICE("{\"command\":\"status\"}"), "status"));
+    assert_false(report_is(SLICE("{\"command\":\"revoke\",\"value\":\"status\"}"), "status"));
+    assert_false(report_is(SLICE("status"), "status"));
+    assert_false(report_is(SLICE("{\"command\":\"status\",\"command\":\"revoke\"}"), "status"));
 }
 
 static void test_pages(void **state)

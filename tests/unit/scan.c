@@ -166,7 +166,7 @@ static bool is_expected(const struct row *r, const struct text *t, struct hit hi
 }
 
 /* Feed in pieces that end at cuts[0], ...; false when a byte at or after t->first was safe or the hit is off. */
-static bool stream_holds(const struct scanner *s, const struct row *r, const struct text *t, const size_t *cuts,
+static bool stream_holds(struct scanner *s, const struct row *r, const struct text *t, const size_t *cuts,
                          size_t n_cuts)
 {
     struct scan *c = scan_start(s, SLICE(TOKEN));
@@ -191,7 +191,7 @@ static bool stream_holds(const struct scanner *s, const struct row *r, const str
 }
 
 /* All at once: the same answer as in pieces. */
-static bool whole_holds(const struct scanner *s, const struct row *r, const struct text *t)
+static bool whole_holds(struct scanner *s, const struct row *r, const struct text *t)
 {
     struct scan *c = scan_start(s, SLICE(TOKEN));
     size_t len = buf_len(&t->bytes);

@@ -68,7 +68,7 @@ static void end(struct bench *b)
 /* A new connection under key; the other end is the last of b->peers. */
 static struct upstream *connect_for(struct bench *b, const char *key)
 {
-    struct bucket *bucket = pool_bucket(b->pool, slice_of(key));
+    struct bucket *bucket = pool_bucket(b->pool, slice_of(key), 1);
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
@@ -78,7 +78,7 @@ static struct upstream *connect_for(struct bench *b, const char *key)
 
 static bool has_idle(struct bench *b, const char *key)
 {
-    return bucket_has_idle(pool_bucket(b->pool, slice_of(key)));
+    return bucket_has_idle(pool_bucket(b->pool, slice_of(key), 1));
 }
 
 static bool peer_is_closed(struct bench *b, size_t i)
@@ -102,10 +102,10 @@ static void newest_first_and_only_under_its_key(void **state)
     upstream_park(first);
     upstream_park(second);
     assert_false(has_idle(&b, "sb-2"));
-    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-2"))));
-    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"))), second);
-    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"))), first);
-    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-1"))));
+    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-2"), 1)));
+    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1)), second);
+    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1)), first);
+    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1)));
     upstream_close(first, true);
     upstream_close(second, false);
     end(&b);
@@ -172,7 +172,7 @@ static void one_that_speaks_or_ends_is_dropped(void **state)
     assert_int_equal(write(b.peers[0], "HTTP", 4), 4);
     assert_int_equal(shutdown(b.peers[1], SHUT_WR), 0);
     turn_for(&b, 20);
-    struct upstream *u = bucket_take(pool_bucket(b.pool, SLICE("a")));
+    struct upstream *u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1));
 
     assert_non_null(u);
     assert_false(has_idle(&b, "a"));
@@ -206,7 +206,7 @@ static void bytes_or_an_end_not_read_yet_make_it_useless(void **state)
         assert_int_equal(write(b.peers[0], rows[i].says, strlen(rows[i].says)), strlen(rows[i].says));
         if (rows[i].ends)
             assert_int_equal(shutdown(b.peers[0], SHUT_WR), 0);
-        u = bucket_take(pool_bucket(b.pool, SLICE("a"))); /* no turn of the loop in between */
+        u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1)); /* no turn of the loop in between */
         assert_true((u != NULL) == rows[i].kept);
         assert_false(has_idle(&b, "a"));
         upstream_close(u, true);
@@ -253,7 +253,7 @@ static void an_older_quiet_one_is_taken_instead(void **state)
     upstream_park(old);
     upstream_park(connect_for(&b, "a"));
     assert_int_equal(write(b.peers[1], "x", 1), 1);
-    u = bucket_take(pool_bucket(b.pool, SLICE("a")));
+    u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1));
     assert_ptr_equal(u, old);
     upstream_close(u, true);
     end(&b);
@@ -271,8 +271,8 @@ static void keys_are_bounded_but_those_in_use_stay(void **state)
     u = connect_for(&b, "a");
     a = u->bucket;
     upstream_park(connect_for(&b, "b"));
-    assert_ptr_equal(pool_bucket(b.pool, SLICE("a")), a);
-    (void)pool_bucket(b.pool, SLICE("c")); /* b's idle connection goes for it */
+    assert_ptr_equal(pool_bucket(b.pool, SLICE("a"), 1), a);
+    (void)pool_bucket(b.pool, SLICE("c"), 1); /* b's idle connection goes for it */
     assert_true(peer_is_closed(&b, 1));
     upstream_park(u);
     assert_true(has_idle(&b, "a"));

@@ -1,0 +1,140 @@
+#include "proxy/office.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PENDING_MAX = 4096, STAGGER_MS = 250, MARGIN_MS = 250, SERVERS_MAX = 8 };
+
+/*
+ * PENDING_MAX: look-ups of all workers. STAGGER_MS: RFC 8305 5. MARGIN_MS: so much earlier than the worker the porter
+ * gives up, that its reason arrives.
+ */
+
+struct names {
+    struct resolver *resolver;
+    unsigned holds;
+    struct buf settings; /* its section as text */
+};
+
+static void *must(void *p)
+{
+    if (!p)
+        abort();
+    return p;
+}
+
+/* ---- the resolver ---- */
+
+static struct resolver *make_resolver(struct loop *loop, const struct conf_item *section, struct fault *why)
+{
+    struct addr servers[SERVERS_MAX];
+    struct resolver_settings settings = {.servers = servers, .pending_max = PENDING_MAX};
+
+    settings.timeout_ms = conf_number(section, "timeout");
+    for (size_t i = 0; i < conf_list_count(section, "servers"); i++) {
+        const char *text = conf_list_text(section, "servers", i);
+
+        if (i == SERVERS_MAX) {
+            conf_refuse(section, "servers", (int)i, why, "resolver.servers: at most %d", SERVERS_MAX);
+            return NULL;
+        }
+        if (!addr_parse(slice_of(text), &servers[settings.n_servers++])) {
+            conf_refuse(section, "servers", (int)i, why, "%s is no address with a port", text);
+            return NULL;
+        }
+    }
+    return resolver_new(loop, &settings, why);
+}
+
+static struct names *names_new(struct loop *loop, const struct conf_item *section, const struct office *before,
+                               struct fault *why)
+{
+    struct names *n = must(calloc(1, sizeof *n));
+
+    n->holds = 1;
+    conf_print_item(section, &n->settings);
+    if (before && slice_equals(buf_slice(&n->settings), buf_slice(&before->names->settings))) {
+        buf_free(&n->settings);
+        free(n);
+        n = before->names;
+        n->holds++;
+        return n;
+    }
+    if ((n->resolver = make_resolver(loop, section, why)))
+        return n;
+    buf_free(&n->settings);
+    free(n);
+    return NULL;
+}
+
+static void names_release(struct names *n)
+{
+    if (!n || --n->holds)
+        return;
+    resolver_free(n->resolver);
+    buf_free(&n->settings);
+    free(n);
+}
+
+struct resolver *office_resolver(const struct office *o)
+{
+    return o->names->resolver;
+}
+
+/* ---- the office ---- */
+
+static void add_listener(struct office *o, const char *text, const struct office_interfaces *interfaces)
+{
+    struct addr a;
+
+    if (text && addr_parse(slice_of(text), &a))
+        bounds_add_listener(o->bounds, &a, interfaces->list, interfaces->n);
+}
+
+/* Everything the gateway itself listens on. */
+static void set_bounds(struct office *o, const struct conf *conf, const struct office_interfaces *interfaces)
+{
+    o->bounds = bounds_new();
+    for (size_t i = 0; i < conf_count(conf, "listen"); i++)
+        add_listener(o, conf_text(conf_item(conf, "listen", i), "address"), interfaces);
+    add_listener(o, conf_text(conf_section(conf, "publish"), "address"), interfaces);
+}
+
+static void office_free(void *arg)
+{
+    struct office *o = arg;
+
+    names_release(o->names);
+    bounds_free(o->bounds);
+    free(o);
+}
+
+struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
+                          const struct policy *policy, const struct office_interfaces *interfaces,
+                          const struct office *before, struct fault *why)
+{
+    int64_t dial_ms = conf_number(conf_section(conf, "limits"), "dial-time");
+    struct office *o = must(calloc(1, sizeof *o));
+
+    *o = (struct office){.loop = loop, .recorder = recorder, .policy = policy, .stagger_ms = STAGGER_MS, .holds = 1};
+    o->timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
+    set_bounds(o, conf, interfaces);
+    if ((o->names = names_new(loop, conf_section(conf, "resolver"), before, why)))
+        return o;
+    office_free(o);
+    return NULL;
+}
+
+struct office *office_hold(struct office *o)
+{
+    assert(o->holds > 0);
+    o->holds++;
+    return o;
+}
+
+void office_release(struct office *o)
+{
+    if (o && --o->holds == 0)
+        loop_defer(o->loop, office_free, o);
+}

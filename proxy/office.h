@@ -1,0 +1,44 @@
+/*
+ * What the errands of one configuration share: listed set, bounds, resolver. During a reload there are two; an office
+ * lives as long as an errand works by it.
+ */
+#ifndef PROXY_OFFICE_H
+#define PROXY_OFFICE_H
+
+#include "authz/policy.h"
+#include "net/resolve.h"
+#include "proxy/bounds.h"
+#include "proxy/recorder.h"
+
+struct names; /* a resolver, and who holds it */
+
+struct office {
+    struct loop *loop;
+    struct recorder *recorder;
+    const struct policy *policy; /* kept by the role until its settle; NULL from then on */
+    struct bounds *bounds;
+    struct names *names;
+    int64_t timeout_ms; /* for look-up and dial together */
+    int64_t stagger_ms; /* net/dial.h */
+    unsigned holds;
+};
+
+/* This host's addresses, as they were when the porter began: a jailed role cannot ask again. */
+struct office_interfaces {
+    struct addr *list;
+    size_t n;
+};
+
+/*
+ * An office with one hold. loop, recorder and policy are kept; the resolver is that of before (may be NULL) when
+ * nothing about it changed. NULL and why when the configuration of the resolver is refused.
+ */
+struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
+                          const struct policy *policy, const struct office_interfaces *interfaces,
+                          const struct office *before, struct fault *why);
+struct office *office_hold(struct office *o);
+/* The last one frees it, at the end of the turn: a resolver may be on the stack. NULL is fine. */
+void office_release(struct office *o);
+struct resolver *office_resolver(const struct office *o);
+
+#endif

@@ -1,0 +1,682 @@
+"""Another configuration in a running gateway: what stays, what ends, what is refused, and that nobody notices."""
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import BOTH, services
+from gateway import (EXEAT, PATIENCE, Closed, Gateway, Wire, clean_environment, connect_head, exeat, free_port,
+                     wait_until)
+from origin import ok
+
+N_RELOADS = int(os.environ.get("RELOADS", "100"))
+SANITIZED = os.environ.get("SANITIZED") == "1"
+if SANITIZED and "RELOADS" not in os.environ:
+    N_RELOADS = 20
+ROLES = ["worker", "porter", "keeper", "scribe", "clerk"]
+
+
+@pytest.fixture
+def listed(origins, pki):
+    return services(origins[0].port, origins[1].port, pki[0])
+
+
+@pytest.fixture
+def own(tmp_path, listed):
+    g = Gateway(tmp_path / "state", listed, workers=2).start()
+    yield g
+    if g.process.poll() is None:
+        status = g.stop()
+        print(g.output().decode(errors="replace")[-4000:])
+        assert status == 0
+
+
+def edit(g, old, new, count=1):
+    text = g.config.read_text()
+    assert old in text, old
+    g.config.write_text(text.replace(old, new, count))
+
+
+def reload(g, status=0):
+    result = exeat("reload", "--format", "json", config=g.config, check=False)
+    assert result.returncode == status, result.stdout + result.stderr + g.output().decode()[-3000:]
+    return json.loads(result.stdout)["generation"] if status == 0 else result.stderr
+
+
+def generation(g):
+    return json.loads(exeat("status", "--format", "json", config=g.config, check=False).stdout)["generation"]
+
+
+def get(wire, path, host="registry.test", token=None):
+    field = f"Proxy-Authorization: Bearer {token}\r\n" if token else ""
+    target = f"http://{host}{path}" if token else path
+    wire.send(f"GET {target} HTTP/1.1\r\nHost: {host}\r\n{field}\r\n")
+    return wire.response()
+
+
+def ask(g, path, token, host="registry.test"):
+    wire = g.connect()
+    try:
+        return get(wire, path, host, token)
+    finally:
+        wire.close()
+
+
+# ---- nobody notices
+
+
+class Load:
+    """Clients that go on until they are told to stop; what went wrong is kept."""
+
+    def __init__(self, g, token):
+        self.g, self.token, self.over = g, token, threading.Event()
+        self.failed, self.done, self.threads = [], {}, []
+
+    def start(self, name, step, n=1):
+        for i in range(n):
+            self.threads.append(threading.Thread(target=self.run, args=(name, step), daemon=True))
+            self.threads[-1].start()
+
+    def run(self, name, step):
+        state = {}
+        while not self.over.is_set():
+            try:
+                step(state)
+                self.done[name] = self.done.get(name, 0) + 1
+            except Exception as e:  # whatever it is, it is a failure
+                self.failed.append(f"{name}: {type(e).__name__}: {e}")
+                return
+
+    def on_tunnel(self, state):
+        if "wire" not in state:
+            state["wire"] = self.g.tunnel("registry.test", self.token)
+        answer = get(state["wire"], "/pkg/kept")
+        assert answer.status == 200, answer.line
+
+    def on_connection(self, state):
+        if "wire" not in state:
+            state["wire"] = self.g.connect()
+        answer = get(state["wire"], "/pkg/kept", token=self.token)
+        assert answer.status == 200, answer.line
+
+    def anew_plain(self, state):
+        assert (answer := ask(self.g, "/pkg/new", self.token)).status == 200, answer.line
+
+    def anew_tunnel(self, state):
+        wire = self.g.tunnel("registry.test", self.token)
+        assert (answer := get(wire, "/pkg/new")).status == 200, answer.line
+        wire.close()
+
+    def everything(self):
+        self.start("tunnel", self.on_tunnel, 3)
+        self.start("connection", self.on_connection, 2)
+        self.start("new connection", self.anew_plain, 2)
+        self.start("new tunnel", self.anew_tunnel, 1)
+        wait_until(lambda: len(self.done) == 4 or self.failed, "every client to have an answer")
+
+    def stop(self):
+        self.over.set()
+        for t in self.threads:
+            t.join(PATIENCE)
+        assert not any(t.is_alive() for t in self.threads)
+
+
+def test_reloads_under_load(own):
+    """Each reload changes a service that is in use, so that its connections are made anew, and one that is not."""
+    load = Load(own, own.token(BOTH, lifetime="1h"))
+    load.everything()
+    before = own.config.read_text()
+    for i in range(N_RELOADS):
+        if i % 2:
+            own.config.write_text(before)
+        elif i % 4:
+            edit(own, "/pkg/**", f"/pkg/**\", \"GET /more/{i}", -1)
+        else:
+            edit(own, "/up/**", f"/up/**\", \"GET /more/{i}", -1)
+        assert reload(own) == i + 2
+        assert load.failed == []
+    seen = dict(load.done)
+    wait_until(lambda: all(load.done[k] > seen[k] for k in seen) or load.failed, "every client to go on")
+    load.stop()
+    assert load.failed == []
+    told = [r["generation"] for r in own.records(kind="decision")]
+    assert set(told) >= {1, N_RELOADS + 1} and len(set(told)) > N_RELOADS / 2
+    assert all(r["action"] == "allow" for r in own.records(kind="decision"))
+    reloads = own.records(kind="reload")
+    assert [r["generation"] for r in reloads] == list(range(2, N_RELOADS + 2))
+    assert all(r["outcome"] == "accepted" and r["by"] == "admin" and r["uid"] == os.getuid() for r in reloads)
+    assert own.stop() == 0 and own.verify()
+
+
+def test_every_record_carries_the_generation(own):
+    ask(own, "/pkg/x", own.token(BOTH))
+    reload(own)
+    own.tunnel("registry.test", own.token(BOTH)).close()
+    exeat("token", "revoke", "--jti", "nobody", config=own.config)
+    own.wait_for(kind="revocation")
+    assert own.stop() == 0
+    records = own.records()
+    assert {r["kind"] for r in records} >= {"boot", "config", "decision", "dial", "result", "certificate", "reload",
+                                            "revocation", "shutdown"}
+    told = [r.get("generation") for r in records]
+    assert set(told) == {1, 2}
+
+
+def test_a_connection_to_an_unchanged_service_is_kept(own, origins):
+    token = own.token(BOTH)
+    tunnel, upload = own.tunnel("registry.test", token), own.tunnel("upload.test", token)
+    assert get(tunnel, "/pkg/a").status == 200 and get(upload, "/up/a", "upload.test").status == 200
+    before = origins[0].connections
+    edit(own, "/up/**", "/up/**\", \"GET /more", -1)
+    reload(own)
+    assert get(tunnel, "/pkg/b").status == 200
+    assert origins[0].connections == before
+    assert get(upload, "/up/b", "upload.test").status == 200
+    assert origins[0].connections == before + 1
+
+
+# ---- what is denied ends
+
+
+def trickle(asked, go_on):
+    """An answer that never ends by itself."""
+    def script(request):
+        def pieces():
+            yield b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"x" * 1000
+            asked.set()
+            while not go_on.wait(0.05):
+                yield b"x"
+        return pieces()
+    return script
+
+
+def waits(asked, go_on):
+    def script(request):
+        asked.set()
+        go_on.wait(PATIENCE)
+        return ok(request)
+    return script
+
+
+@pytest.fixture
+def scripted(origins):
+    asked, go_on = threading.Event(), threading.Event()
+    yield asked, go_on
+    go_on.set()
+    for o in origins:
+        o.script = ok
+
+
+def test_an_open_response_is_cut(own, origins, scripted):
+    asked, _ = scripted
+    origins[1].script = trickle(*scripted)
+    wire, other = own.connect(), own.connect()
+    wire.send(f"GET http://registry.test/pkg/long HTTP/1.1\r\nHost: registry.test\r\n"
+              f"Proxy-Authorization: Bearer {own.token(BOTH)}\r\n\r\n")
+    assert asked.wait(PATIENCE)
+    wire.until(b"x" * 1000)
+    edit(own, "/pkg/**", "/elsewhere/**", -1)
+    reload(own)
+    with pytest.raises(Closed):
+        wire.exactly(99000)
+    result = own.wait_for(kind="result", reason="policy_changed")[0]
+    assert result["outcome"] == "cut" and "path_not_allowed" in result["detail"] and result["generation"] == 2
+    assert get(other, "/pkg/long", token=own.token(BOTH)).reason == "path_not_allowed"
+
+
+def test_a_request_that_waits_for_its_answer_is_refused(own, origins, scripted):
+    asked, _ = scripted
+    origins[1].script = waits(*scripted)
+    wire = own.connect()
+    wire.send(f"GET http://registry.test/pkg/slow HTTP/1.1\r\nHost: registry.test\r\n"
+              f"Proxy-Authorization: Bearer {own.token(BOTH)}\r\n\r\n")
+    assert asked.wait(PATIENCE)
+    edit(own, "/pkg/**", "/elsewhere/**", -1)
+    reload(own)
+    assert wire.response().reason == "policy_changed"
+    assert own.wait_for(kind="result", reason="policy_changed")[0]["outcome"] == "failed"
+
+
+def test_an_open_exchange_that_is_still_allowed_goes_on(own, origins, scripted):
+    asked, go_on = scripted
+    origins[0].script = waits(asked, go_on)
+    tunnel = own.tunnel("registry.test", own.token(BOTH))
+    tunnel.send("GET /pkg/slow HTTP/1.1\r\nHost: registry.test\r\n\r\n")
+    assert asked.wait(PATIENCE)
+    edit(own, "/pkg/**", "/pkg/**\", \"GET /more", -1)
+    reload(own)
+    go_on.set()
+    assert tunnel.response().status == 200
+    assert get(tunnel, "/more").status == 200
+
+
+def test_an_upload_over_the_new_limit_is_refused(own, origins):
+    wire = own.connect()
+    wire.send(f"POST http://upload.test/up/x HTTP/1.1\r\nHost: upload.test\r\nContent-Length: 500000\r\n"
+              f"Proxy-Authorization: Bearer {own.token(BOTH)}\r\n\r\n" + "x" * 200000)
+    wait_until(lambda: origins[1].requests, "the upload to begin")
+    edit(own, "body: 1m", "body: 100k", -1)
+    reload(own)
+    assert wire.response().reason == "policy_changed"
+    assert "body_too_large" in own.wait_for(kind="result", reason="policy_changed")[0]["detail"]
+
+
+def without_registry(g, origins, pki):
+    text = services(origins[0].port, origins[1].port, pki[0])
+    cut = text.index("  registry-tls:"), text.index("  registry-plain:")
+    edit(g, text[cut[0]:cut[1]], "")
+
+
+def test_a_tunnel_to_a_service_that_is_gone(own, origins, pki, scripted):
+    asked, go_on = scripted
+    token = own.token(BOTH)
+    idle, other = own.tunnel("registry.test", token), own.tunnel("upload.test", token)
+    without_registry(own, origins, pki)
+    reload(own)
+    assert idle.is_closed()
+    assert own.wait_for(kind="connection", reason="policy_changed")[0]["http"]["host"] == "registry.test"
+    assert get(other, "/up/x", "upload.test").status == 200
+    with pytest.raises(AssertionError, match="host_not_listed"):
+        own.tunnel("registry.test", token)
+
+
+def test_keys_that_are_gone(own, tmp_path):
+    """The verified tokens that were remembered go with their keys, and so do open tunnels."""
+    token = own.token(BOTH)
+    assert ask(own, "/pkg/x", token).status == 200
+    tunnel = own.tunnel("registry.test", token)
+    exeat("init", tmp_path / "other", "--name", "gw.test")
+    for name in ("local.jwks", "local.key"):
+        if (tmp_path / "other" / "issuer" / name).exists():
+            shutil.copy(tmp_path / "other" / "issuer" / name, own.directory / "issuer" / name)
+    reload(own)
+    assert tunnel.is_closed()
+    assert ask(own, "/pkg/x", token).reason == "token_key_unknown"
+    assert ask(own, "/pkg/x", own.token(BOTH)).status == 200
+
+
+def test_a_canary_minted_since_the_start_is_caught(own):
+    token = own.token(BOTH)
+    planted = exeat("canary", "new", "--sandbox", "sb-1", "--kind", "generic", config=own.config).stdout.split()[-1]
+    assert ask(own, f"/pkg/{planted}", token).status == 200
+    reload(own)
+    assert ask(own, f"/pkg/{planted}", token).reason == "canary_leak"
+
+
+def test_revocations_hold_through_it(own):
+    token = own.token(BOTH)
+    tunnel = own.tunnel("registry.test", token)
+    exeat("token", "revoke", "--sandbox", "sb-1", config=own.config)
+    reload(own)
+    assert tunnel.is_closed()
+    assert ask(own, "/pkg/x", token).reason == "token_revoked"
+
+
+# ---- what is refused leaves everything as it is
+
+
+def garble(name, text="{ this is nothing"):
+    return lambda g: (g.directory / name).write_text(text)
+
+
+def change(old, new):
+    return lambda g: edit(g, old, new)
+
+
+def overlap(g):
+    edit(g, "  registry-plain:\n    hosts: [registry.test]\n    plain-ports: [80]",
+         "  registry-plain:\n    hosts: [registry.test]\n    plain-ports: [443]")
+
+
+def bad_ca(g):
+    (g.directory / "bad.pem").write_text("-----BEGIN NOTHING-----\n")
+    text = g.config.read_text()
+    at = text.index("ca-file: ")
+    g.config.write_text(text[:at] + "ca-file: bad.pem" + text[text.index("\n", at):])
+
+
+def take_port(g):
+    g.taken = socket.create_server(("127.0.0.1", 0))
+    edit(g, "listen:\n", f"listen:\n  more: {{address: \"127.0.0.1:{g.taken.getsockname()[1]}\"}}\n")
+
+
+REFUSED = {
+    "yaml": (garble("proxy.conf", "gateway: {"), 2, ["proxy.conf:2:", "not YAML", "goes on as it is"]),
+    "unknown-key": (change("workers: 2", "workers: 2, colour: red"), 2, ["proxy.conf:2:", "colour"]),
+    "no-jwks": (lambda g: (g.directory / "issuer/local.jwks").unlink(), 2, ["local.jwks", "No such file"]),
+    "bad-jwks": (garble("issuer/local.jwks"), 2, ["local.jwks"]),
+    "no-ca-file": (change("ca-file: ", "ca-file: /nowhere"), 2, ["proxy.conf:", "/nowhere"]),
+    "bad-ca-file": (bad_ca, 2, ["proxy.conf:", "bad.pem", "certificate"]),
+    "bad-canaries": (garble("canaries.json"), 2, ["canaries.json"]),
+    "overlapping-hosts": (overlap, 2, ["proxy.conf:", "lists registry.test"]),
+    "port-taken": (take_port, 1, ["in use"]),
+    "workers": (change("workers: 2", "workers: 3"), 2, ["proxy.conf:2:", "restart"]),
+    "state": (change("state: .", "state: /tmp"), 2, ["restart"]),
+    "resolver": (change("listen:\n", "resolver: {timeout: 3s}\nlisten:\n"), 2, ["proxy.conf:", "resolver", "restart"]),
+    "admin": (change("admin.sock", "other.sock"), 3, ["no gateway answers"]),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused(own, kind):
+    touch, status, words = REFUSED[kind]
+    token = own.token(BOTH)
+    tunnel = own.tunnel("registry.test", token)
+    kept = {f: f.read_bytes() for f in own.directory.rglob("*") if f.is_file() and "journal" not in str(f) and f.name != "log"}
+    touch(own)
+    said = reload(own, status)
+    assert said.count("error:") == 1 and all(w in said for w in words), said
+    own.process.send_signal(signal.SIGHUP)
+    record = own.wait_for(kind="reload", outcome="refused", by="signal")[0]
+    assert record["generation"] == 1 and record["detail"]
+    assert get(tunnel, "/pkg/x").status == 200 and ask(own, "/pkg/x", token).status == 200
+    for f, data in kept.items():
+        f.write_bytes(data)
+    if hasattr(own, "taken"):
+        own.taken.close()
+    assert generation(own) == 1
+    assert reload(own) >= 2
+    assert get(tunnel, "/pkg/x").status == 200 and own.stop() == 0 and own.verify()
+
+
+def test_nobody_to_ask(own):
+    own.stop()
+    assert "no gateway answers" in reload(own, 3)
+
+
+# ---- hosts
+
+
+def test_a_new_host_gets_a_new_intermediate(own, origins, pki):
+    token = own.token(BOTH + " registry:read")
+    tunnel = own.tunnel("upload.test", token)
+    before = (own.directory / "ca/intermediate.pem").read_bytes()
+    edit(own, "hosts: [registry.test]", "hosts: [registry.test, other.test]", -1)
+    reload(own)
+    assert (own.directory / "ca/intermediate.pem").read_bytes() != before
+    assert get(own.tunnel("other.test", token), "/pkg/x", "other.test").status == 200
+    assert get(own.tunnel("registry.test", token), "/pkg/x").status == 200
+    assert get(tunnel, "/up/x", "upload.test").status == 200
+
+
+def test_with_the_root_offline(own, origins, pki):
+    """A host more is refused, with what to do; a host less is not."""
+    token = own.token(BOTH)
+    (own.directory / "ca/root.key").rename(own.directory / "ca.away")
+    text = own.config.read_text()
+    edit(own, "hosts: [registry.test]", "hosts: [registry.test, other.test]", -1)
+    said = reload(own, 2)
+    assert "other.test" in said and "put root.key back" in said
+    own.config.write_text(text)
+    without_registry(own, origins, pki)
+    reload(own)
+    assert get(own.tunnel("upload.test", token), "/up/x", "upload.test").status == 200
+    with pytest.raises(AssertionError, match="host_not_listed"):
+        own.tunnel("registry.test", token)
+
+
+# ---- listeners
+
+
+def speaks(port, token):
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as s:
+        return get(Wire(s), "/pkg/x", token=token).status == 200
+
+
+def test_listeners_come_and_go(own):
+    token, old = own.token(BOTH), own.port
+    more, moved = free_port(), free_port()
+    kept = own.connect()
+    assert get(kept, "/pkg/x", token=token).status == 200
+    edit(own, "listen:\n", f"listen:\n  more: {{address: \"127.0.0.1:{more}\"}}\n")
+    reload(own)
+    assert speaks(more, token) and speaks(old, token)
+    assert get(kept, "/pkg/x", token=token).status == 200
+    added = Wire(socket.create_connection(("127.0.0.1", more), PATIENCE))
+    assert get(added, "/pkg/x", token=token).status == 200
+    edit(own, f"127.0.0.1:{more}", f"127.0.0.1:{moved}")
+    reload(own)
+    assert speaks(moved, token) and get(kept, "/pkg/x", token=token).status == 200
+    assert added.is_closed()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", more), PATIENCE)
+    edit(own, f"  more: {{address: \"127.0.0.1:{moved}\"}}\n", "")
+    reload(own)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", moved), PATIENCE)
+    assert speaks(old, token) and get(kept, "/pkg/x", token=token).status == 200
+
+
+def test_a_listener_is_renamed_on_its_socket(own):
+    """Its socket stays: what waits in its queue is served, under the new name."""
+    token = own.token(BOTH)
+    load = Load(own, token)
+    load.start("new connection", load.anew_plain, 2)
+    wait_until(lambda: load.done or load.failed, "an answer")
+    for old, new in (("explicit:", "inside:"), ("inside:", "explicit:"), ("explicit:", "last:")):
+        edit(own, old, new)
+        reload(own)
+        assert load.failed == []
+    load.stop()
+    assert load.failed == []
+    ask(own, "/pkg/named", token)
+    assert own.wait_for(kind="decision")[-1]["listener"] == "last"
+
+
+def test_listening_sockets_outlive_their_workers(own):
+    """Open connections of a killed worker break; no new one is refused or reset before it was accepted."""
+    token = own.token(BOTH)
+    refused, served, over = [], [], threading.Event()
+
+    def knock():
+        while not over.is_set():
+            try:
+                wire = own.connect()
+            except OSError as e:
+                refused.append(e)
+                return
+            try:
+                served.append(get(wire, "/pkg/x", token=token).status)
+            except (Closed, ConnectionError):
+                pass  # it was accepted by one that died
+            wire.close()
+
+    threads = [threading.Thread(target=knock, daemon=True) for _ in range(3)]
+    for t in threads:
+        t.start()
+    for _ in range(3):
+        for pid in own.pids("worker"):
+            n = len(served)
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: len(served) > n + 20 or refused, "requests to be served")
+    over.set()
+    for t in threads:
+        t.join(PATIENCE)
+    assert refused == [] and set(served) == {200}
+
+
+def test_what_is_queued_waits_for_the_next_worker(tmp_path, listed):
+    g = Gateway(tmp_path / "state", listed, workers=1).start()
+    token = g.token(BOTH)
+    pid = g.pids("worker")[0]
+    os.kill(pid, signal.SIGSTOP)
+    wires = [g.connect() for _ in range(20)]
+    for wire in wires:
+        wire.send(f"GET http://registry.test/pkg/queued HTTP/1.1\r\nHost: registry.test\r\n"
+                  f"Proxy-Authorization: Bearer {token}\r\n\r\n")
+    os.kill(pid, signal.SIGKILL)
+    assert [wire.response().status for wire in wires] == [200] * 20
+    assert g.stop() == 0 and g.verify()
+
+
+# ---- signals, and roles that come back
+
+
+def test_a_storm_of_signals_is_a_few_reloads(own):
+    edit(own, "/pkg/**", "/pkg/**\", \"GET /stormy", -1)
+    for _ in range(300):
+        own.process.send_signal(signal.SIGHUP)
+        time.sleep(0.002)
+    edit(own, "/stormy", "/calm", -1)
+    own.process.send_signal(signal.SIGHUP)
+    token = own.token(BOTH)
+    wait_until(lambda: ask(own, "/calm", token).status == 200, "the last one to be in force")
+    reloads = own.records(kind="reload")
+    assert all(r["by"] == "signal" and r["outcome"] == "accepted" for r in reloads)
+    assert len(reloads) < 60
+    assert own.stop() == 0 and own.verify()
+
+
+def test_two_who_ask_at_once_are_both_answered(own):
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(reload(own))) for _ in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(PATIENCE)
+    assert len(answers) == 6 and max(answers) == generation(own)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_reload_while_a_role_starts_again(own, role):
+    token = own.token(BOTH)
+    for i in range(3):
+        edit(own, "/pkg/**", f"/pkg/**\", \"GET /more/{i}", -1)
+        os.kill(own.pids(role)[0], signal.SIGKILL)
+        own.process.send_signal(signal.SIGHUP)
+        own.wait_for(n=i + 1, kind="reload", outcome="accepted")
+        wait_until(lambda: ask(own, f"/more/{i}", token).status == 200, "the new rule")
+    ready = wait_until(lambda: (lambda s: s if s["ready"] else None)(json.loads(
+        exeat("status", "--format", "json", config=own.config, check=False).stdout or '{"ready": false}')), "all roles")
+    assert {r["generation"] for r in ready["roles"]} == {ready["generation"]}
+    assert own.stop() == 0 and own.verify()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_dies_while_it_reloads(own, role):
+    """At whatever moment: it ends with every role on one generation."""
+    token = own.token(BOTH)
+    for i in range(4):
+        edit(own, "/pkg/**", f"/pkg/**\", \"GET /more/{i}", -1)
+        own.process.send_signal(signal.SIGHUP)
+        time.sleep(0.006 * i)
+        for pid in own.pids(role):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: ask(own, f"/more/{i}", token).status == 200, "the new rule")
+    status = wait_until(lambda: (lambda s: s if s["ready"] else None)(json.loads(
+        exeat("status", "--format", "json", config=own.config, check=False).stdout or '{"ready": false}')), "all roles")
+    assert {r["generation"] for r in status["roles"]} == {status["generation"]}
+    assert own.stop() == 0 and own.verify()
+
+
+def test_a_role_that_hangs_is_waited_for(tmp_path, listed):
+    """It is ended and started again (limits.hang-time), and takes part; until then nobody goes over."""
+    g = Gateway(tmp_path / "state", listed, extra="limits: {hang-time: 2s}").start()
+    token = g.token(BOTH)
+    edit(g, "/pkg/**", "/pkg/**\", \"GET /more", -1)
+    os.kill(g.pids("porter")[0], signal.SIGSTOP)
+    waiting = threading.Thread(target=lambda: reload(g))
+    waiting.start()
+    assert ask(g, "/more", token).reason == "path_not_allowed"
+    waiting.join(PATIENCE)
+    assert ask(g, "/more", token).status == 200
+    assert g.stop() == 0
+
+
+# ---- service managers
+
+
+class Manager:
+    """Listens as systemd does."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        self.socket.settimeout(PATIENCE)
+        self.path = str(path)
+
+    def next(self):
+        return dict(line.split("=", 1) for line in self.socket.recv(4096).decode().splitlines())
+
+
+def test_a_service_manager_is_told(tmp_path, listed):
+    g = Gateway(tmp_path / "state", listed)
+    manager = Manager(tmp_path / "notify")
+    os.environ["NOTIFY_SOCKET"] = manager.path
+    try:
+        g.log = open(g.directory / "log", "ab+")
+        g.process = subprocess.Popen([EXEAT, "-c", g.config, "serve"], stderr=g.log, stdout=g.log,
+                                     env=clean_environment(NOTIFY_SOCKET=manager.path))
+    finally:
+        del os.environ["NOTIFY_SOCKET"]
+    assert manager.next() == {"READY": "1"}
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+    g.process.send_signal(signal.SIGHUP)
+    told = manager.next()
+    assert told["RELOADING"] == "1" and before <= int(told["MONOTONIC_USEC"])
+    assert manager.next() == {"READY": "1"}
+    garble("proxy.conf")(g)
+    g.process.send_signal(signal.SIGHUP)
+    assert manager.next()["RELOADING"] == "1" and manager.next() == {"READY": "1"}
+    g.process.send_signal(signal.SIGTERM)
+    assert manager.next() == {"STOPPING": "1"}
+    assert g.process.wait(PATIENCE) == 0
+
+
+def serve_with(g, sockets, names):
+    """exeat serve with these sockets as descriptors 3 and on."""
+    def arrange():
+        copies = [os.dup(s.fileno()) for s in sockets]
+        high = [os.dup2(c, 100 + i) for i, c in enumerate(copies)]
+        for i, fd in enumerate(high):
+            os.dup2(fd, 3 + i)
+            os.set_inheritable(3 + i, True)
+        os.environ["LISTEN_PID"] = str(os.getpid())
+
+    g.log = open(g.directory / "log", "ab+")
+    command = f"LISTEN_PID=$$ exec {EXEAT} -c {g.config} serve"
+    g.process = subprocess.Popen(["/bin/sh", "-c", command], stderr=g.log, stdout=g.log, close_fds=False,
+                                 preexec_fn=arrange,
+                                 env=clean_environment(LISTEN_FDS=str(len(sockets)), LISTEN_FDNAMES=":".join(names)))
+
+
+def test_sockets_of_a_service_manager_are_used(tmp_path, listed):
+    g = Gateway(tmp_path / "state", listed, workers=2)
+    by_address, by_name = socket.create_server(("127.0.0.1", g.port)), socket.create_server(("127.0.0.1", 0))
+    edit(g, "listen:\n", "listen:\n  named: {address: \"127.0.0.1:0\"}\n")
+    waiting = Wire(socket.create_connection(by_name.getsockname(), PATIENCE))
+    serve_with(g, [by_address, by_name], ["", "named"])
+    token = g.token(BOTH)
+    assert get(waiting, "/pkg/x", token=token).status == 200
+    assert speaks(g.port, token)
+    reload(g)
+    assert speaks(g.port, token) and speaks(by_name.getsockname()[1], token)
+    assert g.stop() == 0
+
+
+def test_a_socket_that_nobody_asked_for_is_refused(tmp_path, listed):
+    g = Gateway(tmp_path / "state", listed)
+    with socket.create_server(("127.0.0.1", 0)) as stray:
+        serve_with(g, [stray], ["stray"])
+        assert g.process.wait(PATIENCE) == 2
+    assert b"LISTEN_FDS" in g.output() and b"stray" in g.output()
+
+
+# ---- the end
+
+
+def test_records_of_the_last_moment_are_written(tmp_path, listed, origins):
+    """What a worker says as it stops is in the journal, not told as lost."""
+    g = Gateway(tmp_path / "state", listed, workers=2).start()
+    token = g.token(BOTH)
+    tunnels = [g.tunnel("registry.test", token) for _ in range(40)]
+    assert g.stop() == 0
+    assert all(t.is_closed() for t in tunnels)
+    assert len(g.records(kind="connection", reason="gateway_stopping")) == 40
+    assert g.records(kind="lost") == [] and g.records()[-1]["kind"] == "shutdown" and g.verify()
