@@ -16,7 +16,7 @@ import pytest
 
 from conftest import BOTH, services
 from gateway import PATIENCE, Gateway, exeat, wait_until
-from load import Load, Watch, ask, metric, readiness, ready
+from load import Load, Watch, metric, readiness, ready
 
 ROOT = os.geteuid() == 0
 N_WORKERS = 2

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from conftest import SERVICE
-from gateway import PATIENCE, Closed, Gateway, wait_until
+from gateway import PATIENCE, Closed, Gateway
 from load import request
 from names import Names
+from origin import make_pki
 
 DEADLINES = 4  # seconds; every one of the gateway's, below
 LIMITS = ("limits: {dial-time: 4s, handshake-time: 4s, response-time: 4s, body-time: 4s}\n"
@@ -153,26 +153,59 @@ ROWS = {
 }
 
 
+# Each row has a service of its own, plain and over TLS, so that all of them can fail at the same time.
+PLACES = [(row, way) for row in ROWS for way in ("plain", "tls")]
+
+
+def host_of(row, way):
+    return f"row-{PLACES.index((row, way))}.test"
+
+
+def listing(host, way, port, ca):
+    kind = {"plain": "plain-ports: [80]", "tls": f"ports: [443]\n    ca-file: {ca}"}[way]
+    return (f"  {host.split('.')[0]}:\n    hosts: [{host}]\n    {kind}\n" +
+            (f'    addresses: ["127.0.0.1:{port}"]\n' if port else "") +
+            '    allow: ["GET /**"]\n    scope: other:read\n    audit: "waived: test"\n')
+
+
 @pytest.fixture(scope="module")
-def world(tmp_path_factory, pki):
+def world(tmp_path_factory):
+    hosts = [host_of(*place) for place in PLACES] + ["pool-plain.test", "pool-tls.test"]
+    pki = make_pki(tmp_path_factory.mktemp("pki"), hosts)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pki[1], pki[2])
-    plain, tls, names, deaf = Service(), Service(context), Names(), Deaf()
-    rule, common = '["GET,POST /**"]', {"rules": '["GET,POST /**"]', "scope": "other:read"}
-    listed = SERVICE.format(name="other", kind="plain", ports="plain-ports", port=80, origin=plain.port, **common)
-    listed += SERVICE.format(name="other", kind="tls", ports="ports", port=443, origin=tls.port, **common)
-    listed += f"    ca-file: {pki[0]}\n"
-    listed += SERVICE.format(name="deaf", kind="plain", ports="plain-ports", port=80, origin=deaf.port, **common)
-    listed += (f"  named:\n    hosts: [named.test]\n    plain-ports: [80]\n    allow: {rule}\n    scope: other:read\n"
-               '    audit: "waived: test"\n')
+    names, deaf, ways = Names(), Deaf(), [way for _, way in PLACES] + ["plain", "tls"]
+    services = {host: Service(context if way == "tls" else None) for host, way in zip(hosts, ways)}
+    for (row, way), host in zip(PLACES, hosts):
+        services[host].act = ROWS[row][0]
+    listed = "".join(listing(host, way, services[host].port, pki[0]) for host, way in zip(hosts, ways))
+    listed += listing("deaf.test", "plain", deaf.port, None) + listing("named.test", "plain", None, None)
     g = Gateway(tmp_path_factory.mktemp("upstream") / "state", listed, extra=LIMITS % names.address).start()
-    g.names, g.tls_service, g.plain_service, g.deaf = names, tls, plain, deaf
+    g.names, g.services = names, services
     yield g
     status = g.stop()
     print(g.output().decode()[-4000:])
-    for s in (plain, tls, names, deaf):
+    for s in [*services.values(), names, deaf]:
         s.close()
-    assert status == 0
+    assert status == 0 and g.verify()
+
+
+@pytest.fixture(scope="module")
+def heard(world):
+    """What the client of each row gets, and in how many seconds."""
+    token, found = world.token("other:read"), {}
+
+    def ask(row, way):
+        before = time.monotonic()
+        answer = {"plain": over_plain, "tls": over_tls}[way](world, token, host_of(row, way))
+        found[row, way] = answer, time.monotonic() - before
+
+    threads = [threading.Thread(target=ask, args=place) for place in PLACES]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(2 * HANG)
+    return found
 
 
 def outcome(wire):
@@ -184,54 +217,43 @@ def outcome(wire):
     return answer.status, answer.reason or answer.body
 
 
-def over_tls(world, path, sandbox="sb-1"):
+def over_tls(world, token, host):
     try:
-        wire = world.tunnel("other.test", world.token("other:read", sandbox=sandbox))
+        wire = world.tunnel(host, token)
     except AssertionError as e:  # a refused CONNECT
         return int(str(e).split()[2]), str(e).split()[4]
-    wire.send(f"GET {path} HTTP/1.1\r\nHost: other.test\r\n\r\n")
+    wire.send(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")
     return outcome(wire)
 
 
-def over_plain(world, path, sandbox="sb-1"):
+def over_plain(world, token, host):
     wire = world.connect()
     # A cut before an end that only the close marks shows in the framing: HTTP/1.1 gets chunks.
-    wire.send(request(path, world.token("other:read", sandbox=sandbox), host="other.test", close=False))
+    wire.send(request("/", token, host=host, close=False))
     return outcome(wire)
 
 
 @pytest.mark.parametrize("way", ["plain", "tls"])
 @pytest.mark.parametrize("row", ROWS)
-def test_a_service_that(world, row, way):
-    act, plain, tls = ROWS[row]
-    expected, ask = (plain, over_plain) if way == "plain" else (tls, over_tls)
-    service = world.plain_service if way == "plain" else world.tls_service
-    path = f"/{abs(hash((row, way)))}"
-    service.act = act
-    before = time.monotonic()
-    heard = ask(world, path)
-    took = time.monotonic() - before
-    assert heard in MAY_BE.get(expected, [expected])
+def test_a_service_that(world, heard, row, way):
+    expected = ROWS[row][1 if way == "plain" else 2]
+    answer, took = heard[row, way]
+    assert answer in MAY_BE.get(expected, [expected])
     assert took < HANG
     if "stall" in row or "head, a byte" in row:
         assert took > DEADLINES - 1, "it did not wait for its deadline"
-    wire_has_a_record(world, path, heard)
-    service.act = says(OK, then="end")
-    assert ask(world, "/after", "sb-after") == WHOLE
+    it_is_recorded(world, host_of(row, way), answer)
 
 
-def wire_has_a_record(world, path, heard):
-    """The decision came first; where a request went out, a result says how it ended, as the client saw it."""
-    if heard in [(504, "connect_timeout"), (502, "upstream_tls"), (502, "connect_failed")]:
-        found = world.records(kind="decision")[-1]  # the CONNECT's: the path was never sent
-    else:
-        found = wait_until(lambda: next((r for r in world.records(kind="decision")
-                                         if r.get("http", {}).get("path") == path), None), "the decision")
+def it_is_recorded(world, host, answer):
+    """The decision came first; a result says how it ended, as the client saw it."""
+    found = world.wait_for(kind="decision")
+    found = [r for r in found if r.get("http", {}).get("host") == host][-1]  # the CONNECT's, if the request was never sent
     assert found["action"] == "allow"
     result = world.wait_for(kind="result", id=found["id"])[0]
-    assert result["outcome"] == ("cut" if heard == CUT else "complete" if heard == WHOLE else "failed")
-    if heard not in (CUT, WHOLE):
-        assert result["reason"] == heard[1]
+    assert result["outcome"] == ("cut" if answer == CUT else "complete" if answer == WHOLE else "failed")
+    if answer not in (CUT, WHOLE):
+        assert result["reason"] == answer[1]
 
 
 class Deaf:
@@ -291,7 +313,7 @@ def test_what_a_pooled_connection_says_unasked_is_no_answer(world, way):
     one turn of its loop, of the record first.
     """
     speak, spoken = threading.Event(), threading.Event()
-    service = world.plain_service if way == "plain" else world.tls_service
+    host = f"pool-{way}.test"
 
     def act(s, c):
         c = s.begin(c)
@@ -302,12 +324,12 @@ def test_what_a_pooled_connection_says_unasked_is_no_answer(world, way):
             spoken.set()
         time.sleep(HANG)
 
-    service.act = act
+    world.services[host].act = act
     token = world.token("other:read", sandbox=f"sb-pool-{way}")
     if way == "tls":
-        wire, text = world.tunnel("other.test", token), "GET /{} HTTP/1.1\r\nHost: other.test\r\n\r\n"
+        wire, text = world.tunnel(host, token), "GET /{} HTTP/1.1\r\nHost: " + host + "\r\n\r\n"
     else:
-        wire, text = world.connect(), request("/{}", token, host="other.test", close=False)
+        wire, text = world.connect(), request("/{}", token, host=host, close=False)
     wire.send(text.format("first"))
     assert outcome(wire) == WHOLE
     world.wait_for(kind="result", outcome="complete", sandbox=f"sb-pool-{way}")

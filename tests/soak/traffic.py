@@ -5,7 +5,7 @@ import socket
 import time
 
 import load
-from gateway import Closed, Wire, connect_head
+from gateway import Wire, connect_head
 
 OK = {200}
 ELSEWHERE = "127.0.0.2"  # tokens that do not verify count against their source
