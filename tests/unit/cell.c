@@ -312,14 +312,15 @@ static void attend(int line, int ear, struct outcome *o)
     struct pollfd ready[] = {{line, POLLIN, 0}, {ear, POLLIN, 0}};
     struct jail_refusal refusal;
 
-    while (poll(ready, 2, 10000) > 0 && !(ready[0].revents & POLLIN)) {
+    while (poll(ready, 2, 10000) > 0 && !ready[0].revents) {
         if (jail_hear(ear, &refusal) != 1)
             continue;
         snprintf(o->refused, sizeof o->refused, "%s", refusal.call);
         o->ends = refusal.is_hostile;
         jail_answer(ear, &refusal);
     }
-    take(line, &o->word);
+    if (recv(line, &o->word, sizeof o->word, MSG_DONTWAIT) != sizeof o->word)
+        o->word.error = ESRCH; /* it died of it */
 }
 
 static struct outcome try(enum role role, long (*attempt)(void))
@@ -333,11 +334,11 @@ static struct outcome try(enum role role, long (*attempt)(void))
     assert_true(child >= 0);
     if (child == 0)
         be_prisoner(role, attempt, line[1]);
+    close(line[1]);
     ear = take(line[0], &o.word);
     attend(line[0], ear, &o);
     assert_int_equal(waitpid(child, &status, 0), child);
     close(line[0]);
-    close(line[1]);
     if (ear >= 0)
         close(ear);
     return o;
