@@ -191,6 +191,13 @@ bool addr_ip_equals(const struct addr *a, const struct addr *b)
     return a->family == b->family && memcmp(a->ip, b->ip, ip_len(a)) == 0;
 }
 
+bool addr_is_unspecified(const struct addr *a)
+{
+    static const unsigned char zero[16];
+
+    return ip_len(a) && memcmp(a->ip, zero, ip_len(a)) == 0;
+}
+
 bool addr_equals(const struct addr *a, const struct addr *b)
 {
     return a->port == b->port && addr_ip_equals(a, b);

@@ -25,6 +25,8 @@ bool addr_parse_ip(struct slice text, struct addr *out);
 void addr_text(struct buf *out, const struct addr *a);    /* with port */
 void addr_ip_text(struct buf *out, const struct addr *a); /* without */
 bool addr_equals(const struct addr *a, const struct addr *b);
+/* 0.0.0.0 or ::, whatever the port. */
+bool addr_is_unspecified(const struct addr *a);
 bool addr_ip_equals(const struct addr *a, const struct addr *b);
 void addr_from_sockaddr(struct addr *out, const struct sockaddr *sa);
 /* Its length; 0 when the family has none. */

@@ -33,6 +33,14 @@ void bounds_free(struct bounds *b)
     free(b);
 }
 
+void bounds_replace(struct bounds *b, struct bounds *by)
+{
+    free(b->own);
+    free(b->wild);
+    *b = *by;
+    free(by);
+}
+
 /* An IPv4 address in IPv6 clothes (v4-mapped, RFC 4291 2.5.5.2; NAT64, RFC 6052 2.1) as what it reaches. */
 static struct addr plain(const struct addr *a)
 {
@@ -45,35 +53,25 @@ static struct addr plain(const struct addr *a)
     return v4;
 }
 
-static bool is_unspecified(const struct addr *a)
-{
-    static const unsigned char zero[16];
-
-    return memcmp(a->ip, zero, a->family == AF_INET ? 4 : 16) == 0;
-}
-
-static void add_own(struct bounds *b, const struct addr *a, uint16_t port)
+static void add_own(struct bounds *b, const struct addr *a)
 {
     if (b->count == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 16;
         b->own = must(realloc(b->own, b->cap * sizeof *b->own));
     }
-    b->own[b->count] = plain(a);
-    b->own[b->count++].port = port;
+    b->own[b->count++] = plain(a);
 }
 
-void bounds_add_listener(struct bounds *b, const struct addr *listener, const struct addr *interfaces, size_t n)
+void bounds_add_listener(struct bounds *b, const struct addr *listener)
 {
     if (listener->family != AF_INET && listener->family != AF_INET6)
         return;
-    if (!is_unspecified(listener)) {
-        add_own(b, listener, listener->port);
+    if (!addr_is_unspecified(listener)) {
+        add_own(b, listener);
         return;
     }
     b->wild = must(realloc(b->wild, (b->n_wild + 1) * sizeof *b->wild));
     b->wild[b->n_wild++] = listener->port;
-    for (size_t i = 0; i < n; i++)
-        add_own(b, &interfaces[i], listener->port);
 }
 
 struct addr *bounds_interfaces(size_t *n)

@@ -11,12 +11,14 @@ struct bounds;
 
 struct bounds *bounds_new(void);
 void bounds_free(struct bounds *b);
+/* b stays where it is and gets what is in the other, which is taken. */
+void bounds_replace(struct bounds *b, struct bounds *by);
 
 /*
- * A socket the gateway listens on: never to be dialled. The unspecified address stands for every loopback address and
- * each of interfaces[0..n), of both families, with that port. Anything but IPv4 and IPv6 is left aside.
+ * A socket the gateway listens on: never to be dialled. The unspecified address stands for every loopback address of both
+ * families; what interfaces have is added one by one. Anything but IPv4 and IPv6 is left aside.
  */
-void bounds_add_listener(struct bounds *b, const struct addr *listener, const struct addr *interfaces, size_t n);
+void bounds_add_listener(struct bounds *b, const struct addr *listener);
 /* This host's addresses now (getifaddrs), without ports; give (free). *n 0 and NULL when the kernel does not tell. */
 struct addr *bounds_interfaces(size_t *n);
 

@@ -84,42 +84,22 @@ struct resolver *office_resolver(const struct office *o)
 
 /* ---- the office ---- */
 
-static void add_listener(struct office *o, const char *text, const struct office_interfaces *interfaces)
-{
-    struct addr a;
-
-    if (text && addr_parse(slice_of(text), &a))
-        bounds_add_listener(o->bounds, &a, interfaces->list, interfaces->n);
-}
-
-/* Everything the gateway itself listens on. */
-static void set_bounds(struct office *o, const struct conf *conf, const struct office_interfaces *interfaces)
-{
-    o->bounds = bounds_new();
-    for (size_t i = 0; i < conf_count(conf, "listen"); i++)
-        add_listener(o, conf_text(conf_item(conf, "listen", i), "address"), interfaces);
-    add_listener(o, conf_text(conf_section(conf, "publish"), "address"), interfaces);
-}
-
 static void office_free(void *arg)
 {
     struct office *o = arg;
 
     names_release(o->names);
-    bounds_free(o->bounds);
     free(o);
 }
 
 struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
-                          const struct policy *policy, const struct office_interfaces *interfaces,
-                          const struct office *before, struct fault *why)
+                          const struct policy *policy, const struct bounds *bounds, const struct office *before, struct fault *why)
 {
     int64_t dial_ms = conf_number(conf_section(conf, "limits"), "dial-time");
     struct office *o = must(calloc(1, sizeof *o));
 
-    *o = (struct office){.loop = loop, .recorder = recorder, .policy = policy, .stagger_ms = STAGGER_MS, .holds = 1};
+    *o = (struct office){.loop = loop, .recorder = recorder, .policy = policy, .bounds = bounds, .stagger_ms = STAGGER_MS, .holds = 1};
     o->timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
-    set_bounds(o, conf, interfaces);
     if ((o->names = names_new(loop, conf_section(conf, "resolver"), before, why)))
         return o;
     office_free(o);

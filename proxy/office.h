@@ -16,26 +16,19 @@ struct office {
     struct loop *loop;
     struct recorder *recorder;
     const struct policy *policy; /* kept by the role until its settle; NULL from then on */
-    struct bounds *bounds;
+    const struct bounds *bounds; /* kept by the role; what is under way is held against it as it is now */
     struct names *names;
     int64_t timeout_ms; /* for look-up and dial together */
     int64_t stagger_ms; /* net/dial.h */
     unsigned holds;
 };
 
-/* This host's addresses, as they were when the porter began: a jailed role cannot ask again. */
-struct office_interfaces {
-    struct addr *list;
-    size_t n;
-};
-
 /*
- * An office with one hold. loop, recorder and policy are kept; the resolver is that of before (may be NULL) when
+ * An office with one hold. loop, recorder, policy and bounds are kept; the resolver is that of before (may be NULL) when
  * nothing about it changed. NULL and why when the configuration of the resolver is refused.
  */
 struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
-                          const struct policy *policy, const struct office_interfaces *interfaces,
-                          const struct office *before, struct fault *why);
+                          const struct policy *policy, const struct bounds *bounds, const struct office *before, struct fault *why);
 struct office *office_hold(struct office *o);
 /* The last one frees it, at the end of the turn: a resolver may be on the stack. NULL is fine. */
 void office_release(struct office *o);

@@ -43,7 +43,7 @@ struct client {
 static struct porter {
     struct role_context *context;
     struct recorder *recorder;
-    struct office_interfaces interfaces;
+    struct bounds *bounds; /* of every office */
     struct office *office; /* in force */
     struct office *before; /* the one before it, until no worker decides by its policy any more */
     struct office *next;   /* built */
@@ -305,10 +305,34 @@ static void porter_on_resource(struct role_context *c, enum role_message type, s
     close(fd); /* the porter needs none */
 }
 
+/* Everything the gateway itself listens on. What is under way is held against the new list from here on. */
+static bool set_bounds(struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint16_t n = unpack_u16(&u);
+    struct bounds *b = bounds_new();
+    struct addr a;
+
+    for (; n && !u.bad; n--)
+        if (addr_parse(unpack_bytes(&u), &a))
+            bounds_add_listener(b, &a);
+        else
+            u.bad = true;
+    if (!unpack_done(&u)) {
+        bounds_free(b);
+        return false;
+    }
+    if (porter.bounds)
+        bounds_replace(porter.bounds, b);
+    else
+        porter.bounds = b;
+    return true;
+}
+
 static void porter_on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
-    (void)type, (void)payload;
-    role_distrust(c, "a message the porter does not know");
+    if (type != MSG_OWN || !set_bounds(payload))
+        role_distrust(c, "a message the porter does not know");
 }
 
 static void on_settled(void *arg)
@@ -326,12 +350,13 @@ static void porter_stop(struct role_context *c)
     recorder_settle(porter.recorder, on_settled, c);
 }
 
-/* The list of interfaces and the resolver's first randomness are not to be had in the cell. */
+/* The resolver's first randomness is not to be had in the cell. */
 static bool porter_gather(struct role_context *c, struct fault *why)
 {
     take_context(c);
-    porter.interfaces.list = bounds_interfaces(&porter.interfaces.n);
-    porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, &porter.interfaces, NULL, why);
+    if (!porter.bounds)
+        return fault_set(why, FAULT_MISSING, "nobody has said where the gateway listens");
+    porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, porter.bounds, NULL, why);
     return porter.office != NULL;
 }
 
@@ -362,7 +387,7 @@ static bool porter_start(struct role_context *c, struct fault *why)
 
 static bool porter_prepare(struct role_context *c, const struct role_set *next, struct fault *why)
 {
-    porter.next = office_new(c->loop, porter.recorder, next->conf, next->policy, &porter.interfaces, porter.office, why);
+    porter.next = office_new(c->loop, porter.recorder, next->conf, next->policy, porter.bounds, porter.office, why);
     return porter.next != NULL;
 }
 

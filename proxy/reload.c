@@ -157,6 +157,14 @@ static void tell_abandon(struct reload *r)
     buf_free(&message);
 }
 
+/* What is open from now on. */
+static void tell_own(struct reload *r)
+{
+    for (size_t i = 0; i < r->s->n_processes; i++)
+        if (r->s->processes[i].role == ROLE_PORTER)
+            handout_own(&r->s->processes[i], &r->s->assets.listening, NULL);
+}
+
 static void fail(struct reload *r, const struct fault *why)
 {
     recorder_cancel(r->s->recorder, &r->record);
@@ -167,6 +175,8 @@ static void fail(struct reload *r, const struct fault *why)
     say_error("not reloaded: %s; generation %llu stays in force", why->text, (unsigned long long)r->s->generation);
     snprintf(r->error, sizeof r->error, "%s", why->text);
     listening_abandon(&r->plan);
+    if (r->step != RELOAD_IDLE)
+        tell_own(r);
     gateway_config_free(r->next);
     r->next = NULL;
     answer_all(r, why);
@@ -176,6 +186,7 @@ static void fail(struct reload *r, const struct fault *why)
 static void succeed(struct reload *r)
 {
     listening_close(&r->left);
+    tell_own(r);
     gateway_config_free(r->before);
     r->before = NULL;
     r->error[0] = '\0';
@@ -207,6 +218,8 @@ static void ask_process(struct reload *r, struct process *p)
     p->did = false;
     if (r->step == RELOAD_PREPARE) {
         hand_listeners(r, p);
+        if (p->role == ROLE_PORTER)
+            handout_own(p, &r->s->assets.listening, &r->plan);
         handout_config(p, MSG_RELOAD, r->next, r->generation);
         return;
     }

@@ -6,9 +6,12 @@ import ctypes
 import itertools
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
+from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -29,6 +32,25 @@ NEVER = {
     "metadata": ["169.254.169.254"], "metadata-mapped": ["::ffff:169.254.169.254"], "metadata-v6": ["fd00:ec2::254"],
     "link-local": ["169.254.7.7"], "link-local-v6": ["fe80::7"], "multicast": ["224.0.0.1"],
     "broadcast": ["255.255.255.255"], "documentation": ["192.0.2.1"], "two-bad": ["127.0.0.1", "169.254.169.254"],
+    # The first and the last of every range of the IANA special-purpose registries that no service may have (RFC 6890)
+    "this-network-last": ["0.255.255.255"], "loopback-last": ["127.255.255.255"], "link-local-first": ["169.254.0.0"],
+    "link-local-last": ["169.254.255.255"], "protocol-first": ["192.0.0.0"], "protocol-last": ["192.0.0.255"], "dummy": ["192.0.0.8"],
+    "port-control": ["192.0.0.9"], "dns64-discovery": ["192.0.0.170"], "documentation-1-last": ["192.0.2.255"],
+    "documentation-2": ["198.51.100.0"], "documentation-3": ["203.0.113.255"], "as112": ["192.31.196.1"], "amt": ["192.52.193.1"],
+    "6to4-relay": ["192.88.99.1"], "as112-direct": ["192.175.48.1"], "benchmark-first": ["198.18.0.0"],
+    "benchmark-last": ["198.19.255.255"], "multicast-last": ["239.255.255.255"], "reserved-first": ["240.0.0.0"],
+    "reserved-last": ["255.255.255.254"],
+    "compatible": ["::127.0.0.1"], "compatible-global": ["::11.22.33.44"], "mapped-zero": ["::ffff:0.0.0.0"],
+    "mapped-link-local": ["::ffff:169.254.7.7"], "mapped-multicast": ["::ffff:224.0.0.1"], "translated": ["::ffff:0:127.0.0.1"],
+    "nat64-metadata": ["64:ff9b::a9fe:a9fe"], "nat64-zero": ["64:ff9b::"], "nat64-local": ["64:ff9b:1::7f00:1"],
+    "nat64-local-global": ["64:ff9b:1::b16:212c"], "discard-only": ["100::1"], "dummy-v6": ["100:0:0:1::1"], "teredo-first": ["2001::"],
+    "benchmark-v6": ["2001:2::1"], "amt-v6": ["2001:3::1"], "as112-v6": ["2001:4:112::1"], "orchid": ["2001:10::1"],
+    "orchid-2": ["2001:20::1"], "drone": ["2001:30::1"], "protocol-v6-last": ["2001:1ff:ffff::1"], "documentation-v6": ["2001:db8::1"],
+    "6to4-metadata": ["2002:a9fe:a9fe::1"], "6to4-global": ["2002:b16:212c::1"], "as112-direct-v6": ["2620:4f:8000::1"],
+    "documentation-v6-new": ["3fff:fff::1"], "segment-routing": ["5f00::1"], "unallocated": ["4000::1"],
+    "link-local-v6-last": ["febf:ffff::1"], "site-local": ["fec0::1"], "multicast-v6": ["ff02::1"], "multicast-v6-last": ["ffff::1"],
+    "metadata-other-clouds": ["100.100.100.200"], "metadata-azure": ["168.63.129.16"], "metadata-containers": ["169.254.170.2"],
+    "metadata-v6-other": ["fd20:ce::254"], "metadata-nat64": ["64:ff9b::6464:64c8"],
 }
 MIXED = {"mixed": ["127.0.0.1", "11.22.33.44"], "mixed-v6": ["::1", "11.22.33.44"]}
 EVERY = {**PUBLIC, **PRIVATE, **NEVER, **MIXED, "moving": ["11.22.33.44"]}
@@ -275,6 +297,48 @@ def test_loopback_by_addresses_but_never_the_gateway_itself(tmp_path, origin):
         seen = ask(g, "self.test", 80, token)
         assert (seen.answer.status, seen.answer.reason) == (403, "address_denied")
         assert "own listener" in seen.dial["detail"]
+    finally:
+        assert g.stop() == 0
+
+
+# ---- the gateway itself, wherever it listens
+
+
+PORTS = range(41000, 41040)  # what the kernel chooses from, for a listener on port 0
+OWN = """
+  open: {{hosts: ["*.strict.test"], plain-ports: [{ports}], allow: ["GET /**"], scope: s, audit: "waived: test"}}
+  private: {{hosts: ["*.private.test"], plain-ports: [{ports}], allow: ["GET /**"], scope: s, audit: "waived: test",
+            allow-private: true}}
+"""
+
+
+@contextmanager
+def kernel_chooses_from(ports):
+    path = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    before = path.read_text()
+    path.write_text(f"{ports[0]} {ports[-1]}")
+    try:
+        yield
+    finally:
+        path.write_text(before)
+
+
+@pytest.mark.parametrize("listener", ["0.0.0.0:0", "11.22.33.44:0", "[fd12:3456::7]:0", "[::]:0"])
+def test_no_listener_is_reached_by_any_name(tmp_path, addresses, name_server, listener):
+    """One on a port that the kernel chose, one on every interface: what they are is known when they are open, not before."""
+    ports = ", ".join(map(str, PORTS))
+    g = Gateway(tmp_path / "state", OWN.format(ports=ports), extra=f'resolver: {{servers: ["127.0.0.1:{name_server.port}"]}}')
+    g.config.write_text(g.config.read_text().replace("listen:\n", f'listen:\n  other: {{address: "{listener}"}}\n'))
+    with kernel_chooses_from(PORTS):
+        g.start()
+    try:
+        port = int(re.search(rb"other \S+:(\d+)", g.output())[1])
+        token = g.token("s")
+        every = ["public.strict.test", "ten.private.test", "carrier.private.test", "unique-local.private.test"]
+        for host in {"11.22.33.44:0": every[:1], "[fd12:3456::7]:0": every[3:]}.get(listener, every):
+            seen = ask(g, host, port, token)
+            assert (seen.answer.status, seen.answer.reason) == (403, "address_denied")
+            assert "own listener" in seen.dial["detail"]
     finally:
         assert g.stop() == 0
 

@@ -65,16 +65,16 @@ static struct addr parse(const char *text)
 
 static struct bounds *make_bounds(void)
 {
-    struct addr interfaces[] = {parse("10.0.0.1:1"), parse("198.41.0.4:1"), parse("[fe80::9]:1")};
-    const char *listeners[] = {"10.0.0.1:3128", "127.0.0.1:9464", "[fd12::5]:3128", "0.0.0.0:3129"};
+    const char *listeners[] = {"10.0.0.1:3128", "127.0.0.1:9464",  "[fd12::5]:3128", "0.0.0.0:3129",
+                               "10.0.0.1:3129", "198.41.0.4:3129", "[fe80::9]:3129"};
     struct bounds *b = bounds_new();
 
     for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
         struct addr a = parse(listeners[i]);
 
-        bounds_add_listener(b, &a, interfaces, 3);
+        bounds_add_listener(b, &a);
     }
-    bounds_add_listener(b, &(struct addr){.family = AF_UNIX}, interfaces, 3);
+    bounds_add_listener(b, &(struct addr){.family = AF_UNIX});
     return b;
 }
 

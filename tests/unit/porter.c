@@ -55,6 +55,9 @@ static const char conf_text_format[] =
     "  away:\n"
     "    hosts: [away.test]\n    addresses: [\"127.0.0.1:39182\"]\n"
     "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
+    "  chosen:\n"
+    "    hosts: [chosen.test]\n    addresses: [\"127.9.9.9:39184\"]\n"
+    "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
     "  own:\n"
     "    hosts: [own.test]\n    addresses: [\"127.0.0.1:39183\"]\n"
     "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n";
@@ -283,6 +286,18 @@ static void on_report(void *arg, uint16_t type, struct slice payload, int fd)
 
 static const struct channel_handler supervisor_handler = {on_report, on_scribe_end};
 
+/* As the supervisor says it: a publish listener, and one on a port that the kernel chose. */
+static void tell_own(void)
+{
+    struct buf payload = {0};
+
+    pack_u16(&payload, 2);
+    pack_bytes(&payload, SLICE("127.0.0.1:39183"));
+    pack_bytes(&payload, SLICE("0.0.0.0:39184"));
+    porter_ops.on_control(&bench.context, MSG_OWN, buf_slice(&payload));
+    buf_free(&payload);
+}
+
 static int set_up(void **state)
 {
     struct fault why = {0};
@@ -305,6 +320,8 @@ static int set_up(void **state)
     assert_true(channel_pair(pair, NULL));
     bench.context.control = channel_new(bench.loop, pair[0], &worker_handler, NULL);
     bench.supervisor = channel_new(bench.loop, pair[1], &supervisor_handler, NULL);
+    assert_false(porter_ops.gather(&bench.context, &why)); /* not before it knows what is never to be dialled */
+    tell_own();
     if (!porter_ops.gather(&bench.context, &why) || !porter_ops.start(&bench.context, &why))
         fail_msg("%s", why.text);
     scribe_says(MSG_RECORDED, 0);
@@ -350,6 +367,8 @@ static const struct row {
      {"\"reason\":\"connect_refused\"", "\"outcome\":\"failed\"", "\"addresses\":\"127.0.0.1:39182\""}, false},
     {"the gateway's own listener is never dialled", "own.test", 443, NULL, REASON_ADDRESS_DENIED,
      {"\"reason\":\"address_denied\"", "\"outcome\":\"refused\"", "own listener"}, false},
+    {"nor one on every address, by any of loopback's", "chosen.test", 443, NULL, REASON_ADDRESS_DENIED,
+     {"\"reason\":\"address_denied\"", "\"outcome\":\"refused\"", "127.9.9.9:39184 (own listener)"}, false},
     {"a host that no service lists", "evil.test", 443, NULL, REASON_HOST_NOT_LISTED,
      {"\"reason\":\"dial_unlisted\"", "\"severity\":\"high\"", "\"host\":\"evil.test\""}, false},
     {"a listed host on a port that is not", "fixed.test", 8443, NULL, REASON_HOST_NOT_LISTED,
