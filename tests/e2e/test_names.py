@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gateway import Gateway, clean_environment, free_port, wait_until
+from gateway import Gateway, clean_environment, exeat, free_port, wait_until
 from origin import Origin
 
 CLONE_NEWNET = 0x40000000
@@ -339,6 +339,19 @@ def test_no_listener_is_reached_by_any_name(tmp_path, addresses, name_server, li
             seen = ask(g, host, port, token)
             assert (seen.answer.status, seen.answer.reason) == (403, "address_denied")
             assert "own listener" in seen.dial["detail"]
+    finally:
+        assert g.stop() == 0
+
+
+def test_a_listener_that_a_reload_opened_is_not_reached_either(tmp_path, addresses, name_server):
+    port = free_port()
+    g = Gateway(tmp_path / "state", OWN.format(ports=port), extra=f'resolver: {{servers: ["127.0.0.1:{name_server.port}"]}}').start()
+    try:
+        assert ask(g, "public.strict.test", port, g.token("s")).answer.reason == "connect_refused"
+        g.config.write_text(g.config.read_text().replace("listen:\n", f'listen:\n  other: {{address: "0.0.0.0:{port}"}}\n'))
+        exeat("reload", config=g.config)
+        seen = ask(g, "public.strict.test", port, g.token("s"))
+        assert seen.answer.reason == "address_denied" and "own listener" in seen.dial["detail"]
     finally:
         assert g.stop() == 0
 
