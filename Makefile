@@ -93,7 +93,7 @@ $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
 
 # The program with its worker taken over: the tests' own, next to the one that is shipped.
 $(B)/hostile: tests/hostile/worker.c $(B)/cmd/main.o $(B)/libexeat.a
-	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/cmd/main.o $(B)/libexeat.a $(LIBS) -o $@
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) -fno-lto $< $(B)/cmd/main.o $(B)/libexeat.a $(LIBS) -o $@
 
 $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
