@@ -48,7 +48,7 @@ E2E_SECONDS ?= 1200
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build soak demo run bare install clean
+.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything (V=1: show the commands)
@@ -171,6 +171,9 @@ soak: test-deps ## traffic of every kind, with faults, for MINUTES=10; SANITIZE=
 	@$(MAKE) $(JOBS) $(if $(SANITIZE),$(SANITIZE_WITH)) all
 	@EXEAT=$(abspath $(if $(SANITIZE),build/asan,$(B))/exeat) SANITIZED=$(SANITIZE) $(PYTHON) -B tests/soak/soak \
 	    --minutes $(MINUTES) $(SOAK)
+
+differential: test-deps $(B)/exeat ## what the gateway forwards, nginx reads as the same (COUNT=20000 requests, SEED=N)
+	@EXEAT=$(abspath $(B)/exeat) COUNT=$(or $(COUNT),20000) SEED=$(SEED) $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_differential.py
 
 demo: $(B)/exeat ## real clients through the gateway to a registry on this machine, allowed and refused
 	@tests/install demo

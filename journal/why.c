@@ -42,7 +42,9 @@ static int64_t since_of(const char *id)
         return 0;
     for (int i = 0; i < 6; i++)
         ms = ms << 8 | parsed.bytes[i];
-    return ms * 1000000 > HOUR_NS ? ms * 1000000 - HOUR_NS : 0;
+    if (ms > INT64_MAX / 1000000 || ms * 1000000 < HOUR_NS)
+        return 0; /* no clock of ours made it: look everywhere */
+    return ms * 1000000 - HOUR_NS;
 }
 
 static bool is_kind(const json_t *record, enum record_kind kind)

@@ -306,6 +306,9 @@ static void an_id_that_is_not_there_is_a_negative_answer(void **state)
     text = ask(&j, "000000", NULL);
     assert_string_equal(text, "");
     free(text);
+    text = ask(&j, "ffffffff-ffff-7fff-8000-000000000000", NULL); /* of a time that no clock here can count */
+    assert_string_equal(text, "");
+    free(text);
     journal_close(&j);
     journal_open(&j, 1 << 20); /* nothing in it at all */
     text = ask(&j, NULL, NULL);
