@@ -142,6 +142,9 @@ static void escape(struct buf *out, unsigned char c)
     char code[6] = {'\\', 'u', '0', '0', hex_digits[c >> 4], hex_digits[c & 15]};
 
     switch (c) {
+    case '\0':
+        buf_text(out, "\\u2400");
+        break;
     case '"':
         buf_text(out, "\\\"");
         break;

@@ -22,7 +22,8 @@ bool text_unbase64url(struct slice in, struct buf *out);
 /*
  * A JSON string with its quotes. Bytes that are not UTF-8, controls and DEL are
  * written as \u00XX (the byte's value), so that the line stays one line and
- * every byte can be told; no other escapes than \" \\ \n \r \t \u.
+ * every byte can be told; no other escapes than \" \\ \n \r \t \u. NUL is written as
+ * its symbol, \u2400: readers in C refuse a text with NUL in it.
  */
 void text_json(struct buf *out, struct slice bytes);
 

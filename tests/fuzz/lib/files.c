@@ -1,7 +1,7 @@
 #include "tests/fuzz/lib/files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -43,14 +43,18 @@ void files_put(const char *name, struct slice bytes)
     close(fd);
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind;
+    return at->level ? remove(path) : 0;
+}
+
+void files_empty(const char *name)
+{
+    nftw(files_path(name), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 void files_clear(void)
 {
-    DIR *d = opendir(files_directory());
-    struct dirent *e;
-
-    while (d && (e = readdir(d)))
-        if (e->d_name[0] != '.')
-            unlink(files_path(e->d_name));
-    if (d)
-        closedir(d);
+    files_empty(".");
 }

@@ -10,7 +10,8 @@ const char *files_directory(void);
 const char *files_path(const char *name);
 /* Write a file of it anew. */
 void files_put(const char *name, struct slice bytes);
-/* Remove everything in it. */
+/* Remove everything in it, or in a directory of it. */
 void files_clear(void);
+void files_empty(const char *name);
 
 #endif

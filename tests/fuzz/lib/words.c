@@ -25,6 +25,7 @@ const struct word words_requests[] = {
     {"leak-body", "POST http://upload.test/up/$N HTTP/1.1\r\nHost: upload.test\r\n$TContent-Length: 34\r\n\r\na$Cb"},
     {"leak-chunks", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\n"
                     "Transfer-Encoding: chunked\r\n\r\n1\r\n!\r\n20\r\n$C\r\n0\r\n\r\n"},
+    {"late-head", "POST http://upload.test/up/$N HTTP/1.1\r\nHost: upload.test\r\n$TContent-Length: 5032\r\n\r\n$K"},
     {"old", "GET http://registry.test/pkg/$N HTTP/1.0\r\nHost: registry.test\r\n$TConnection: keep-alive\r\n\r\n"},
     {"last", "GET http://registry.test/pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$TConnection: close\r\n\r\n"},
     {"junk-token", "GET http://registry.test/pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$J\r\n"},
@@ -68,6 +69,12 @@ const struct word words_responses[] = {
 };
 const size_t words_n_responses = N(words_responses);
 
+static void put_much(struct buf *out, size_t n)
+{
+    memset(buf_reserve(out, n), 'x', n);
+    buf_commit(out, n);
+}
+
 static void expand(char what, const struct buf *tokens, unsigned number, struct buf *out)
 {
     switch (what) {
@@ -87,8 +94,7 @@ static void expand(char what, const struct buf *tokens, unsigned number, struct 
         buf_text(out, WORLD_CANARY);
         break;
     default:
-        memset(buf_reserve(out, WORDS_LARGE), 'x', WORDS_LARGE);
-        buf_commit(out, WORDS_LARGE);
+        put_much(out, what == 'K' ? WORDS_MIDDLE : WORDS_LARGE);
     }
 }
 

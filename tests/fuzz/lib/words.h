@@ -11,12 +11,13 @@ struct word {
     const char *name;
     /*
      * $T the token, $U that of another sandbox, $J junk: as Proxy-Authorization lines; $N a number of its own; $C the canary;
-     * $L WORDS_LARGE bytes.
+     * $L WORDS_LARGE bytes, $K WORDS_MIDDLE.
      */
     const char *text;
 };
 
 #define WORDS_LARGE 300000
+#define WORDS_MIDDLE 5000 /* more than the world's body-collect */
 
 extern const struct word words_requests[], words_responses[];
 extern const size_t words_n_requests, words_n_responses;
