@@ -419,7 +419,7 @@ static void on_stall(uint8_t a, struct slice *input)
 static void on_pieces(uint8_t a, struct slice *input)
 {
     (void)input;
-    kernel_pieces(a);
+    peer_pieces(a);
 }
 
 /* An event and its argument, with what else it takes from the input. The order is that of their bytes. */
@@ -450,6 +450,7 @@ static void begin(void)
     kernel_begin();
     run.world = world_get();
     run.n_services = 0;
+    peer_pieces(0);
     for (size_t i = 0; i < CLIENTS; i++)
         run.clients[i] = (struct client){.peer = {.fd = -1}};
     for (size_t i = 0; i < 2; i++) {

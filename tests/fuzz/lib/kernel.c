@@ -32,7 +32,7 @@ static struct {
     uint8_t source;
 } waiting[WAITING];
 
-static size_t n_waiting, pieces;
+static size_t n_waiting;
 static int listener = -1;
 static bool is_virtual;
 static int64_t now_ms;
@@ -84,7 +84,6 @@ void kernel_end(void)
     is_virtual = false;
     hold_alarm(SIG_UNBLOCK);
     setitimer(ITIMER_PROF, &none, NULL);
-    pieces = 0;
 }
 
 void kernel_advance(int64_t ms)
@@ -137,11 +136,6 @@ void kernel_reset(int far)
 bool kernel_was_reset(int far)
 {
     return table[far].was_reset;
-}
-
-void kernel_pieces(size_t n)
-{
-    pieces = n;
 }
 
 size_t kernel_open_ends(void)
@@ -201,18 +195,13 @@ static bool is_near(int fd)
     return fd >= 0 && fd < FDS && table[fd].far;
 }
 
-static size_t limited(int fd, size_t n)
-{
-    return is_near(fd) && pieces && n > pieces ? pieces : n;
-}
-
 ssize_t recv(int fd, void *into, size_t room, int flags)
 {
     if (is_near(fd) && table[fd].cut) {
         errno = ECONNRESET;
         return -1;
     }
-    return syscall(SYS_recvfrom, fd, into, limited(fd, room), flags, NULL, NULL);
+    return syscall(SYS_recvfrom, fd, into, room, flags, NULL, NULL);
 }
 
 /* A near end that comes in a message has a new number. */
@@ -237,11 +226,6 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
         learn(given);
     }
     return got;
-}
-
-ssize_t send(int fd, const void *bytes, size_t len, int flags)
-{
-    return syscall(SYS_sendto, fd, bytes, limited(fd, len), flags, NULL, 0);
 }
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t len)

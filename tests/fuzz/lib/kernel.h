@@ -1,7 +1,7 @@
 /*
  * The kernel as a fuzzer wants it, in place of some of libc's calls: a clock that moves when it is told, connections that
- * come when they are told, and sockets that break as TCP's do and read and write no more at once than they are told. Sockets
- * are pairs of unix sockets: the near end is the gateway's, the far end the test's.
+ * come when they are told, and sockets that break as TCP's do. Sockets are pairs of unix sockets: the near end is the
+ * gateway's, the far end the test's.
  */
 #ifndef TESTS_KERNEL_H
 #define TESTS_KERNEL_H
@@ -28,8 +28,6 @@ int kernel_pair(int *near);
 void kernel_reset(int far);
 /* Was the near end closed with a reset? Then the end that the far one reads is none. */
 bool kernel_was_reset(int far);
-/* Each recv() and send() of a near end moves at most n bytes; 0: as many as there are. */
-void kernel_pieces(size_t n);
 /* How many near ends are open. */
 size_t kernel_open_ends(void);
 

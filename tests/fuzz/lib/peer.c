@@ -6,6 +6,13 @@
 
 #include "tests/fuzz/lib/kernel.h"
 
+static size_t pieces;
+
+void peer_pieces(size_t n)
+{
+    pieces = n;
+}
+
 void peer_init(struct peer *p, int fd)
 {
     *p = (struct peer){.fd = fd, .up = true};
@@ -68,7 +75,7 @@ static bool shake_hands(struct peer *p)
 
 static bool write_out(struct peer *p)
 {
-    struct slice bytes = buf_slice(&p->out);
+    struct slice bytes = slice_cut(buf_slice(&p->out), 0, pieces ? pieces : SIZE_MAX);
     ssize_t put;
 
     if (p->shut || (bytes.len == 0 && !p->ending))
@@ -121,8 +128,11 @@ bool peer_pump(struct peer *p)
     ERR_clear_error();
     if (!p->up)
         moved = p->end == PEER_OPEN && shake_hands(p);
-    while (p->up && write_out(p))
+    while (p->up && write_out(p)) {
         moved = true;
+        if (pieces)
+            break;
+    }
     ERR_clear_error();
     while (p->up && read_in(p))
         moved = true;

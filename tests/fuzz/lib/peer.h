@@ -36,6 +36,8 @@ void peer_send(struct peer *p, struct slice bytes);
 /* Its end, when all is out. */
 void peer_finish(struct peer *p);
 void peer_reset(struct peer *p);
+/* From now on each pump of any peer says at most n bytes, so that they come alone; 0: all it has. */
+void peer_pieces(size_t n);
 /* Move what can be moved. True when anything did. */
 bool peer_pump(struct peer *p);
 
