@@ -11,6 +11,7 @@
 #include "journal/record.h"
 #include "net/name.h"
 #include "proxy/role.h"
+#include "tests/fuzz/lib/world.h"
 
 enum { WAITING = 64, ENTRIES = 4096 };
 
@@ -240,6 +241,7 @@ static void read_dial(struct roles *r, struct unpack *u)
     const struct entry *decision;
     struct slice host;
 
+    assert(unpack_u64(u) == WORLD_GENERATION);
     memcpy(q.exchange.bytes, u->left.ptr, sizeof q.exchange.bytes);
     u->left = slice_from(u->left, sizeof q.exchange.bytes);
     unpack_bytes(u);
@@ -301,9 +303,11 @@ void roles_not_dialled(struct roles *r, uint16_t reason)
 static void read_certify(struct roles *r, struct unpack *u)
 {
     uint32_t id = unpack_u32(u);
+    uint64_t generation = unpack_u64(u);
     struct slice host = unpack_bytes(u);
     struct question *q = add(&r->hosts);
 
+    assert(generation == WORLD_GENERATION);
     assert(unpack_done(u) && host.len < sizeof q->host);
     assert(roles_allowed(r, SLICE("CONNECT"), host, SLICE("")));
     q->id = id;

@@ -101,8 +101,8 @@ static void compile_policy(void)
     context.policy = context.conf ? policy_compile(context.conf, &why) : NULL;
     if (!context.policy)
         say_and_abort(&why);
-    context.generation = 1;
-    policy_set_generation(context.policy, 1);
+    context.generation = WORLD_GENERATION;
+    policy_set_generation(context.policy, WORLD_GENERATION);
 }
 
 static void clean_up(void)

@@ -12,6 +12,8 @@
 
 #define WORLD_CANARY "npm_q7Rz2LkVw9TbXc4MnH8sJd5Fg1Yp" /* whose random part begins at 4 */
 
+#define WORLD_GENERATION 1
+
 struct world {
     struct roles *roles;
     const struct counters *counters;
