@@ -154,15 +154,20 @@ static void send_key(struct bench *b, struct slice der)
     buf_free(&out);
 }
 
-static void ask(struct bench *b, uint32_t id, const char *host)
+static void ask_by(struct bench *b, uint64_t generation, uint32_t id, const char *host)
 {
     struct buf out = {0};
 
     pack_u32(&out, id);
-    pack_u64(&out, b->context.generation);
+    pack_u64(&out, generation);
     pack_bytes(&out, slice_of(host));
     channel_send(b->worker, MSG_CERTIFY, buf_slice(&out), -1);
     buf_free(&out);
+}
+
+static void ask(struct bench *b, uint32_t id, const char *host)
+{
+    ask_by(b, b->context.generation, id, host);
 }
 
 static void start(struct bench *b, struct fixture *f, enum scribe how)
@@ -344,6 +349,103 @@ static void test_a_worker_leaves_and_comes_back(void **state)
     assert_int_equal(status_of(state, leave, IS_SILENT), 0);
 }
 
+/* ---- another configuration ---- */
+
+static const char fewer[] =
+    "services:\n"
+    "  files: {hosts: [\"*.files.test\", new.test], ports: [443], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n";
+
+static const struct conf_section *const fewer_sections[] = {&services_section};
+
+/* Generation 8 lists no registry.test, and new.test instead; with an intermediate of its own. */
+static struct role_set another(struct bench *b)
+{
+    static const char *const others[] = {"*.files.test", "new.test"};
+    struct role_set next = {.generation = 8, .files = bundle_new()};
+    bool issued;
+
+    assert_true(ca_ensure_intermediate(b->f->directory, "gw.test", others, 2, &issued, NULL));
+    assert_true(ca_add_files(b->f->directory, next.files, NULL));
+    next.conf = conf_parse(slice_of(fewer), "proxy.conf", "/", fewer_sections, 1, NULL);
+    next.policy = policy_compile(next.conf, NULL);
+    assert_non_null(next.policy);
+    policy_set_generation(next.policy, 8);
+    return next;
+}
+
+static void expect(struct bench *b, const char *what, uint64_t generation, const char *host, bool certified)
+{
+    b->story[0] = '\0';
+    ask_by(b, generation, 3, host);
+    turn(b);
+    if (strcmp(b->story, certified ? "+3 " : "-3 ") != 0)
+        fail_msg("%s: %s", what, b->story);
+}
+
+static void change(struct bench *b)
+{
+    struct role_set before = {7, b->context.files, b->context.conf, b->context.policy}, next = another(b);
+
+    policy_set_generation(b->context.policy, 7);
+    send_key(b, leaves_public_key(b->leaves));
+    assert_true(keeper_ops.prepare(&b->context, &next, NULL));
+    expect(b, "built, and not in force: the old one", 7, "registry.test", true);
+    expect(b, "built, and not in force: not the new one", 8, "new.test", false);
+    b->context.generation = 8;
+    b->context.policy = next.policy;
+    keeper_ops.adopt(&b->context, &before);
+    expect(b, "in force, by the old one", 7, "registry.test", true);
+    expect(b, "in force, a new host by the old one", 7, "new.test", false);
+    expect(b, "in force, by the new one", 8, "new.test", true);
+    expect(b, "in force, an old host by the new one", 8, "registry.test", false);
+    expect(b, "a generation that never was goes by the new one", 99, "registry.test", false);
+    keeper_ops.settle(&b->context);
+    buf_clear(&b->records);
+    expect(b, "settled: a straggler", 7, "registry.test", false);
+    assert_int_equal(buf_len(&b->records), 0); /* and no accusation */
+    expect(b, "settled: an old host", 8, "registry.test", false);
+    must_record(b, "\"reason\":\"host_not_listed\"");
+    expect(b, "settled: a new host", 8, "new.test", true);
+}
+
+static void test_two_generations(void **state)
+{
+    assert_int_equal(status_of(state, change, ACKNOWLEDGES), 0);
+}
+
+static void give_up(struct bench *b)
+{
+    struct role_set next = another(b);
+
+    policy_set_generation(b->context.policy, 7);
+    send_key(b, leaves_public_key(b->leaves));
+    assert_true(keeper_ops.prepare(&b->context, &next, NULL));
+    keeper_ops.abandon(&b->context);
+    expect(b, "given up: the old one", 7, "registry.test", true);
+    expect(b, "given up: not the new one", 8, "new.test", false);
+}
+
+static void test_what_was_built_is_given_up(void **state)
+{
+    assert_int_equal(status_of(state, give_up, ACKNOWLEDGES), 0);
+}
+
+static void build_without_key(struct bench *b)
+{
+    struct role_set next = {.generation = 8, .files = bundle_new(), .conf = b->context.conf, .policy = b->context.policy};
+    struct fault why = {0};
+
+    send_key(b, leaves_public_key(b->leaves));
+    assert_false(keeper_ops.prepare(&b->context, &next, &why));
+    assert_true(why.text[0]);
+    expect(b, "could not be built: the old one", 7, "registry.test", true);
+}
+
+static void test_what_cannot_be_built_changes_nothing(void **state)
+{
+    assert_int_equal(status_of(state, build_without_key, ACKNOWLEDGES), 0);
+}
+
 /* ---- what is not in the table ---- */
 
 static void ask_before_key(struct bench *b)
@@ -474,6 +576,9 @@ int main(void)
         ROW(test_no_record_no_certificate),
         ROW(test_exactly_the_listed_hosts),
         ROW(test_a_worker_leaves_and_comes_back),
+        ROW(test_two_generations),
+        ROW(test_what_was_built_is_given_up),
+        ROW(test_what_cannot_be_built_changes_nothing),
         ROW(test_violations),
         cmocka_unit_test(test_start_without_files),
     };

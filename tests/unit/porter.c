@@ -37,11 +37,17 @@ static const struct script scripts[] = {
     {0},
 };
 
-static const char conf_text_format[] =
-    "gateway: {name: gw.test}\n"
-    "resolver: {servers: [\"%.*s\"], timeout: 200ms}\n"
-    "limits: {dial-time: 2s}\n"
-    "publish: {address: \"127.0.0.1:39183\"}\n"
+/* Another configuration: "fixed" is another service, "away" is gone, "named" is as it was. */
+static const char other_services[] =
+    "services:\n"
+    "  named:\n"
+    "    hosts: [global.test, mixed.test, private.test, rebound.test, metadata.test, nx.test, silent.test]\n"
+    "    ports: [39181]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
+    "  fixed:\n"
+    "    hosts: [other.test]\n    addresses: [\"127.0.0.1:39181\"]\n"
+    "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n";
+
+static const char services[] =
     "services:\n"
     "  named:\n"
     "    hosts: [global.test, mixed.test, private.test, rebound.test, metadata.test, nx.test, silent.test]\n"
@@ -66,6 +72,7 @@ enum scribe_mood { WRITES, WAITS, REFUSES };
 
 static struct bench {
     struct role_context context;
+    uint64_t says; /* the generation that the worker says it decided by */
     struct loop *loop;
     struct server server;
     struct channel *worker, *scribe, *supervisor;
@@ -157,7 +164,7 @@ static void pack_dial(struct buf *out, uint32_t id, const char *host, uint16_t p
     struct id exchange = {{EXCHANGE_BYTE}};
 
     pack_u32(out, id);
-    pack_u64(out, bench.context.generation);
+    pack_u64(out, bench.says);
     buf_append(out, slice_make(exchange.bytes, sizeof exchange.bytes));
     pack_bytes(out, SLICE("sb-1"));
     pack_bytes(out, slice_of(host));
@@ -247,7 +254,7 @@ static int open_origin(void)
     return fd;
 }
 
-static struct conf *read_conf(void)
+static struct conf *read_conf(const char *listed)
 {
     struct buf server = {0}, text = {0};
     size_t n;
@@ -256,7 +263,10 @@ static struct conf *read_conf(void)
     struct conf *c;
 
     addr_text(&server, &bench.server.addr);
-    buf_printf(&text, conf_text_format, SLICE_ARG(buf_slice(&server)));
+    buf_printf(&text, "gateway: {name: gw.test}\n"
+                      "resolver: {servers: [\"%.*s\"], timeout: 200ms}\n"
+                      "limits: {dial-time: 2s}\n"
+                      "publish: {address: \"127.0.0.1:39183\"}\n%s", SLICE_ARG(buf_slice(&server)), listed);
     c = conf_parse(buf_slice(&text), "proxy.conf", "/", sections, n, &why);
     if (!c)
         fail_msg("%s", why.text);
@@ -309,7 +319,7 @@ static int set_up(void **state)
     bench.loop = bench.context.loop = loop_new();
     server_open(&bench.server, bench.loop, scripts);
     bench.context.role = ROLE_PORTER;
-    bench.context.conf = read_conf();
+    bench.context.conf = read_conf(services);
     bench.context.policy = policy_compile(bench.context.conf, &why);
     if (!bench.context.policy)
         fail_msg("%s", why.text);
@@ -509,6 +519,96 @@ static void test_cancel(void **state)
     check_descriptor();
 }
 
+/* ---- another configuration ---- */
+
+static void expect(const char *what, uint64_t generation, const char *host, bool dialled, const char *recorded)
+{
+    bench.says = generation;
+    send_dial(77, host, 443);
+    loop_run(bench.loop);
+    if ((bench.type == MSG_DIALLED) != dialled)
+        fail_msg("%s: %s", what, dialled ? "not dialled" : "dialled");
+    if (dialled)
+        check_descriptor();
+    turn_for(10);
+    if (recorded && !journal_has(recorded))
+        fail_msg("%s: no %s in %.*s", what, recorded, SLICE_ARG(buf_slice(&bench.journal)));
+}
+
+/* Two look-ups are under way when the old set is dropped: that of a service that is as it was goes on. */
+static void settle_under_way(void)
+{
+    bench.says = 1;
+    send_dial(80, "fixed.test", 443);
+    turn_for(1); /* it has not begun, or waits for its record */
+    porter_ops.settle(&bench.context);
+    if (!bench.n_answers)
+        loop_run(bench.loop);
+    assert_int_equal(bench.id, 80);
+    if (bench.type == MSG_DIALLED)
+        check_descriptor(); /* it was given before */
+    send_dial(81, "silent.test", PORT);
+    loop_run(bench.loop);
+    assert_int_equal(bench.reason, REASON_NAME_TIMEOUT);
+}
+
+static struct role_set build(uint64_t generation, const char *listed)
+{
+    struct role_set s = {.generation = generation, .conf = read_conf(listed)};
+
+    s.policy = policy_compile(s.conf, NULL);
+    assert_non_null(s.policy);
+    policy_set_generation(s.policy, generation);
+    return s;
+}
+
+/* As the frame of every role does it; the set before is given. */
+static struct role_set adopt(const struct role_set *next)
+{
+    struct role_set before = {bench.context.generation, NULL, bench.context.conf, bench.context.policy};
+
+    bench.context.generation = next->generation;
+    bench.context.conf = next->conf;
+    bench.context.policy = next->policy;
+    porter_ops.adopt(&bench.context, &before);
+    return before;
+}
+
+static void drop(struct role_set *s)
+{
+    policy_free(s->policy);
+    conf_free(s->conf);
+}
+
+static void test_two_generations(void **state)
+{
+    struct role_set next = build(2, other_services), last = build(3, services), before;
+
+    (void)state;
+    policy_set_generation(bench.context.policy, 1);
+    bench.context.generation = 1;
+    assert_true(porter_ops.prepare(&bench.context, &next, NULL));
+    expect("built, and not in force", 2, "other.test", false, "\"reason\":\"dial_unlisted\"");
+    porter_ops.abandon(&bench.context);
+    expect("given up", 1, "fixed.test", true, NULL);
+    assert_true(porter_ops.prepare(&bench.context, &next, NULL));
+    before = adopt(&next);
+    expect("in force, by the old one", 1, "fixed.test", true, "\"generation\":2");
+    expect("in force, by the new one", 2, "other.test", true, NULL);
+    expect("in force, a new host by the old one", 1, "other.test", false, "\"reason\":\"dial_unlisted\"");
+    expect("in force, an old host by the new one", 2, "fixed.test", false, "\"reason\":\"dial_unlisted\"");
+    settle_under_way();
+    drop(&before);
+    expect("settled: a straggler is no violation", 1, "fixed.test", false, "\"reason\":\"host_not_listed\"");
+    expect("settled: an old host", 2, "fixed.test", false, "\"reason\":\"dial_unlisted\"");
+    expect("settled: a new host", 2, "other.test", true, NULL);
+    assert_true(porter_ops.prepare(&bench.context, &last, NULL)); /* for the tests that follow */
+    before = adopt(&last);
+    porter_ops.settle(&bench.context);
+    drop(&before);
+    bench.says = 3;
+}
+
 /* ---- what ends the porter's trust in a worker ---- */
 
 static void v_unknown(void)
@@ -619,6 +719,7 @@ int main(void)
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_no_record_no_descriptor),
         cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_two_generations),
         cmocka_unit_test(test_violations),
     };
 

@@ -259,6 +259,39 @@ static void an_older_quiet_one_is_taken_instead(void **state)
     end(&b);
 }
 
+static bool is_2(void *arg, uint64_t mark)
+{
+    (void)arg;
+    return mark == 2;
+}
+
+/* A service has changed: its idle connections close, one in use closes when it is done, the others' stay. */
+static void connections_of_another_mark_go(void **state)
+{
+    struct bench b = begin(roomy);
+    struct bucket *kept;
+    struct upstream *busy;
+
+    (void)state;
+    settle(&b);
+    upstream_park(connect_for(&b, "changed"));
+    busy = connect_for(&b, "changed");
+    kept = pool_bucket(b.pool, SLICE("same"), 2);
+    bucket_hold(kept);
+    pool_keep(b.pool, is_2, NULL);
+    assert_true(peer_is_closed(&b, 0));
+    assert_false(peer_is_closed(&b, 1));
+    assert_false(bucket_is_of(busy->bucket, 1));
+    assert_true(bucket_is_of(kept, 2));
+    assert_false(bucket_is_of(kept, 1));
+    assert_false(has_idle(&b, "changed")); /* a new place, which the old one's connection does not come to */
+    upstream_park(busy);
+    assert_true(peer_is_closed(&b, 1));
+    assert_false(has_idle(&b, "changed"));
+    bucket_release(kept);
+    end(&b);
+}
+
 /* Room for one key: what nobody holds makes room, what is in use stays valid. */
 static void keys_are_bounded_but_those_in_use_stay(void **state)
 {
@@ -292,6 +325,7 @@ int main(void)
         cmocka_unit_test(bytes_or_an_end_not_read_yet_make_it_useless),
         cmocka_unit_test(who_speaks_first_is_told_from_who_goes),
         cmocka_unit_test(an_older_quiet_one_is_taken_instead),
+        cmocka_unit_test(connections_of_another_mark_go),
         cmocka_unit_test(keys_are_bounded_but_those_in_use_stay),
     };
 
