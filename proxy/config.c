@@ -81,7 +81,7 @@ static bool read_service_trust(struct gateway_config *c, const struct service *s
     const struct conf_item *item = conf_find(c->conf, "services", service_name(s));
     struct fault inner = {0};
     struct tls_client *trust;
-    struct slice pem;
+    struct slice pem = {"", 0};
     char name[128];
 
     if (!add_named(c, item, "ca-file", "service", "ca", TRUST_MOST, why))
