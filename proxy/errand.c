@@ -291,8 +291,9 @@ static void begin(void *arg)
     s = policy_find(e->office->policy, e->host, e->port);
     if (!s) {
         /* The worker has the same policy: one that asks for this has lost its mind, or its owner. */
-        fault_reason(&why, REASON_HOST_NOT_LISTED, "no service lists %s:%u", e->host, e->port);
-        refuse(e, e->late ? REASON_HOST_NOT_LISTED : REASON_DIAL_UNLISTED, &why);
+        fault_reason(&why, e->late ? REASON_HOST_NOT_LISTED : REASON_DIAL_UNLISTED, "no service lists %s:%u", e->host,
+                     e->port);
+        refuse(e, why.reason, &why);
         return;
     }
     choose(e, s);

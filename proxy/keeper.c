@@ -13,14 +13,14 @@
 #include "base/say.h"
 #include "certs/ca.h"
 #include "net/name.h"
+#include "proxy/desk.h"
 #include "proxy/recorder.h"
 #include "proxy/role.h"
 
-enum { ISSUES_MAX = 256, IDS_MAX = 1024, REFUSALS_MAX = 64, LATE_MS = 5000 };
+enum { ISSUES_MAX = 256, IDS_MAX = 1024, LATE_MS = 5000 };
 
 /*
- * ISSUES_MAX: hosts one worker waits for at once. IDS_MAX: questions that wait for one host. REFUSALS_MAX: questions
- * about hosts that are not listed; a worker asks only for what it has allowed, so many of them are no accident. LATE_MS:
+ * ISSUES_MAX: hosts one worker waits for at once. IDS_MAX: questions that wait for one host. LATE_MS:
  * so long after a change of the policy a question by the one before may still be on its way.
  */
 
@@ -39,14 +39,12 @@ struct issue {
 
 /* A worker, as long as its channel lives. */
 struct client {
-    struct client *next;
-    int index;
-    struct channel *channel;
+    struct visitor visitor;
     EVP_PKEY *key;        /* NULL until it has said it */
     struct ca_form *form; /* for that key */
     struct ca_form *before; /* the same of keeper.before, when that has a CA of its own */
     struct issue *issues;
-    size_t n_issues, n_refusals;
+    size_t n_issues;
 };
 
 /* What is answered by: a policy, and the CA whose intermediate permits its hosts. */
@@ -63,7 +61,7 @@ static struct keeper {
     struct fault ca_fault; /* why there is none; told at start */
     int64_t settled_ms;
     struct recorder *recorder;
-    struct client *clients;
+    struct desk desk;
 } keeper;
 
 static void *must(void *p)
@@ -71,15 +69,6 @@ static void *must(void *p)
     if (!p)
         abort();
     return p;
-}
-
-static void client_free(struct client *c);
-
-/* Nothing more is read of it; c is gone. */
-static void violation(struct client *c, const char *what)
-{
-    role_violation(keeper.context, ROLE_WORKER, c->index, what);
-    client_free(c);
 }
 
 /* ---- answers ---- */
@@ -90,7 +79,7 @@ static void answer_no(struct client *c, uint32_t id, const char *detail)
 
     pack_u32(&out, id);
     pack_bytes(&out, slice_of(detail));
-    channel_send(c->channel, MSG_NOT_CERTIFIED, buf_slice(&out), -1);
+    desk_answer(&c->visitor, MSG_NOT_CERTIFIED, &out, -1);
     buf_free(&out);
 }
 
@@ -101,7 +90,7 @@ static void answer_yes(struct client *c, uint32_t id, const struct issue *i)
     pack_u32(&out, id);
     pack_u64(&out, (uint64_t)i->issued.not_after_s);
     pack_bytes(&out, buf_slice(&i->chain));
-    channel_send(c->channel, MSG_CERTIFIED, buf_slice(&out), -1);
+    desk_answer(&c->visitor, MSG_CERTIFIED, &out, -1);
     buf_free(&out);
 }
 
@@ -164,7 +153,7 @@ static struct record_writer begin_record(const struct client *c, const char *act
     struct record_writer w = recorder_begin(keeper.recorder, RECORD_CERTIFICATE);
     struct buf asker = {0};
 
-    buf_printf(&asker, "worker %d", c->index);
+    buf_printf(&asker, "worker %d", c->visitor.index);
     record_text(&w, FIELD_ACTION, slice_of(action));
     record_text(&w, FIELD_HOST, slice_of(host));
     record_text(&w, FIELD_DETAIL, buf_slice(&asker));
@@ -209,12 +198,10 @@ static const struct service *lists(const struct policy *p, const char *host)
 
 static void refuse_host(struct client *c, uint32_t id, const char *host)
 {
-    if (++c->n_refusals > REFUSALS_MAX) {
-        violation(c, "questions for hosts that are not listed");
+    if (!desk_bears_unlisted(&c->visitor))
         return;
-    }
-    if (c->n_refusals == 1) /* the journal has the others */
-        say_warning("worker %d asked for a certificate for %s, which no service lists", c->index, host);
+    if (c->visitor.unlisted == 1) /* the journal has the others */
+        say_warning("worker %d asked for a certificate for %s, which no service lists", c->visitor.index, host);
     record_refusal(c, host);
     answer_no(c, id, "no service lists this host on a TLS port");
 }
@@ -258,7 +245,7 @@ static void on_certify(struct client *c, struct slice payload)
     struct issue *i;
 
     if (!unpack_done(&u) || !c->form || !name_canonical(host, canonical, NULL) || !slice_is(host, canonical))
-        violation(c, "a malformed CERTIFY");
+        desk_expel(&c->visitor, "a malformed CERTIFY");
     else if (!(s = lists(old ? keeper.before.policy : keeper.now.policy, canonical)) && is_late(generation))
         answer_no(c, id, "no service lists this host any more");
     else if (!s)
@@ -290,66 +277,35 @@ static EVP_PKEY *parse_key(struct slice payload)
 static void on_leaf_key(struct client *c, struct slice payload)
 {
     if (c->key || !(c->key = parse_key(payload)) || !(c->form = ca_form_new(keeper.now.ca, c->key, NULL)))
-        violation(c, "a leaf key that is malformed, of a wrong kind, or the second one");
+        desk_expel(&c->visitor, "a leaf key that is malformed, of a wrong kind, or the second one");
 }
 
-static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
+static void on_message(struct visitor *v, uint16_t type, struct slice payload)
 {
-    struct client *c = arg;
+    struct client *c = (struct client *)v;
 
-    if (fd >= 0)
-        close(fd);
     if (!keeper.now.ca)
         return; /* start says why, and ends this process */
-    if (fd >= 0)
-        violation(c, "a descriptor with a question");
-    else if (type == MSG_LEAF_KEY)
+    if (type == MSG_LEAF_KEY)
         on_leaf_key(c, payload);
     else if (type == MSG_CERTIFY)
         on_certify(c, payload);
     else
-        violation(c, "a message that workers may not send to it");
+        desk_expel(v, "a message that workers may not send to it");
 }
 
-/* ---- workers ---- */
-
-static void client_free(struct client *c)
+static void on_leave(struct visitor *v)
 {
-    struct client **at = &keeper.clients;
+    struct client *c = (struct client *)v;
 
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
     while (c->issues)
         issue_free(c->issues);
-    channel_free(c->channel);
     ca_form_free(c->form);
     ca_form_free(c->before);
     EVP_PKEY_free(c->key);
-    free(c);
 }
 
-static void on_end(void *arg)
-{
-    client_free(arg);
-}
-
-static const struct channel_handler worker_handler = {.on_message = on_message, .on_end = on_end};
-
-static void add_worker(struct role_context *context, int index, int fd)
-{
-    struct client *c;
-
-    for (c = keeper.clients; c && c->index != index; c = c->next)
-        continue;
-    if (c)
-        client_free(c);
-    c = must(calloc(1, sizeof *c));
-    c->index = index;
-    c->next = keeper.clients;
-    keeper.clients = c;
-    c->channel = channel_new(context->loop, fd, &worker_handler, c);
-}
+static const struct desk_rules rules = {.size = sizeof(struct client), .on_message = on_message, .on_leave = on_leave};
 
 /* ---- the role ---- */
 
@@ -359,6 +315,7 @@ static void take_context(struct role_context *c)
     if (keeper.context)
         return;
     keeper.context = c;
+    desk_open(&keeper.desk, c, &rules);
     keeper.recorder = recorder_new(c->loop);
     recorder_stamp(keeper.recorder, c->generation);
     keeper.now = (struct book){c->policy, ca_load_files(c->files, &keeper.ca_fault)};
@@ -370,7 +327,7 @@ static void keeper_on_peer(struct role_context *c, enum role peer, int index, in
     if (peer == ROLE_SCRIBE)
         recorder_attach(keeper.recorder, fd);
     else if (peer == ROLE_WORKER)
-        add_worker(c, index, fd);
+        desk_seat(&keeper.desk, index, fd);
     else
         close(fd);
 }
@@ -405,8 +362,7 @@ static void on_settled(void *arg)
 static void keeper_stop(struct role_context *c)
 {
     take_context(c);
-    while (keeper.clients)
-        client_free(keeper.clients);
+    desk_close(&keeper.desk);
     recorder_settle(keeper.recorder, on_settled, c);
 }
 
@@ -443,7 +399,7 @@ static void renew_form(struct client *c)
         return;
     c->before = c->form;
     if (!(c->form = ca_form_new(keeper.now.ca, c->key, NULL)))
-        violation(c, "a leaf key that the CA no longer takes");
+        desk_expel(&c->visitor, "a leaf key that the CA no longer takes");
 }
 
 static void keeper_adopt(struct role_context *c, const struct role_set *before)
@@ -453,15 +409,17 @@ static void keeper_adopt(struct role_context *c, const struct role_set *before)
     keeper.now = keeper.next;
     keeper.next = (struct book){0};
     recorder_stamp(keeper.recorder, c->generation);
-    for (struct client *w = keeper.clients, *next; w && keeper.now.ca != keeper.before.ca; w = next) {
-        next = w->next;
-        renew_form(w);
+    for (struct visitor *v = keeper.desk.first, *next; v && keeper.now.ca != keeper.before.ca; v = next) {
+        next = v->next;
+        renew_form((struct client *)v);
     }
 }
 
 static void keeper_settle(struct role_context *c)
 {
-    for (struct client *w = keeper.clients; w; w = w->next) {
+    for (struct visitor *v = keeper.desk.first; v; v = v->next) {
+        struct client *w = (struct client *)v;
+
         ca_form_free(w->before);
         w->before = NULL;
     }

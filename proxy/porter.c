@@ -8,6 +8,7 @@
 
 #include "base/pack.h"
 #include "net/name.h"
+#include "proxy/desk.h"
 #include "proxy/errand.h"
 #include "proxy/guests.h"
 #include "proxy/role.h"
@@ -33,9 +34,7 @@ struct ask {
 
 /* A worker, as long as its channel lives. */
 struct client {
-    struct client *next;
-    int index;
-    struct channel *channel;
+    struct visitor visitor;
     struct ask *asks;
     size_t n_asks;
 };
@@ -48,7 +47,7 @@ static struct porter {
     struct office *before; /* the one before it, until no worker decides by its policy any more */
     struct office *next;   /* built */
     int64_t settled_ms;
-    struct client *clients;
+    struct desk desk;
     struct guests *guests;
 } porter;
 
@@ -104,7 +103,7 @@ static void answer_no(struct client *c, uint32_t id, enum reason reason, const c
     pack_u32(&out, id);
     pack_u16(&out, (uint16_t)reason);
     pack_bytes(&out, slice_of(detail));
-    channel_send(c->channel, MSG_NOT_DIALLED, buf_slice(&out), -1);
+    desk_answer(&c->visitor, MSG_NOT_DIALLED, &out, -1);
     buf_free(&out);
 }
 
@@ -115,30 +114,24 @@ static void answer_yes(struct client *c, uint32_t id, int fd, const struct addr 
     addr_text(&text, address);
     pack_u32(&out, id);
     pack_bytes(&out, buf_slice(&text));
-    channel_send(c->channel, MSG_DIALLED, buf_slice(&out), fd);
+    desk_answer(&c->visitor, MSG_DIALLED, &out, fd);
     close(fd);
     buf_free(&text);
     buf_free(&out);
 }
 
-static void client_free(struct client *c);
-
-/* Nothing more is read of it; c is gone. */
-static void violation(struct client *c, const char *what)
-{
-    role_violation(porter.context, ROLE_WORKER, c->index, what);
-    client_free(c);
-}
-
 static void on_errand(void *arg, int fd, const struct addr *address, const struct fault *why)
 {
     struct ask *a = arg;
+    struct client *c = a->client;
 
     if (fd >= 0)
-        answer_yes(a->client, a->id, fd, address);
+        answer_yes(c, a->id, fd, address);
     else
-        answer_no(a->client, a->id, why->reason, why->text);
+        answer_no(c, a->id, why->reason, why->text);
     ask_free(a);
+    if (fd < 0 && why->reason == REASON_DIAL_UNLISTED)
+        desk_bears_unlisted(&c->visitor);
 }
 
 static struct id unpack_id(struct unpack *u)
@@ -208,7 +201,7 @@ static void on_dial(struct client *c, struct slice payload)
     host = unpack_bytes(&u);
     order.port = unpack_u16(&u);
     if (!unpack_done(&u) || !order_is_sound(c, id, host, order.port, canonical)) {
-        violation(c, "a malformed DIAL");
+        desk_expel(&c->visitor, "a malformed DIAL");
         return;
     }
     order.host = canonical;
@@ -222,60 +215,32 @@ static void on_cancel(struct client *c, struct slice payload)
     struct ask *a = ask_find(c, unpack_u32(&u));
 
     if (!unpack_done(&u))
-        violation(c, "a malformed DIAL_CANCEL");
+        desk_expel(&c->visitor, "a malformed DIAL_CANCEL");
     else if (a)
         ask_drop(a);
 }
 
-static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
+static void on_message(struct visitor *v, uint16_t type, struct slice payload)
 {
-    struct client *c = arg;
+    struct client *c = (struct client *)v;
 
-    if (fd >= 0) {
-        close(fd);
-        violation(c, "a descriptor with a question");
-    } else if (type == MSG_DIAL)
+    if (type == MSG_DIAL)
         on_dial(c, payload);
     else if (type == MSG_DIAL_CANCEL)
         on_cancel(c, payload);
     else
-        violation(c, "a message that workers may not send to it");
+        desk_expel(v, "a message that workers may not send to it");
 }
 
-static void client_free(struct client *c)
+static void on_leave(struct visitor *v)
 {
-    struct client **at = &porter.clients;
+    struct client *c = (struct client *)v;
 
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
     while (c->asks)
         ask_drop(c->asks);
-    channel_free(c->channel);
-    free(c);
 }
 
-static void on_end(void *arg)
-{
-    client_free(arg);
-}
-
-static const struct channel_handler worker_handler = {.on_message = on_message, .on_end = on_end};
-
-static void add_worker(struct role_context *context, int index, int fd)
-{
-    struct client *c;
-
-    for (c = porter.clients; c && c->index != index; c = c->next)
-        continue;
-    if (c)
-        client_free(c);
-    c = must(calloc(1, sizeof *c));
-    c->index = index;
-    c->next = porter.clients;
-    porter.clients = c;
-    c->channel = channel_new(context->loop, fd, &worker_handler, c);
-}
+static const struct desk_rules rules = {.size = sizeof(struct client), .on_message = on_message, .on_leave = on_leave};
 
 /* ---- the role ---- */
 
@@ -284,6 +249,7 @@ static void take_context(struct role_context *c)
     if (porter.context)
         return;
     porter.context = c;
+    desk_open(&porter.desk, c, &rules);
     porter.recorder = recorder_new(c->loop);
     recorder_stamp(porter.recorder, c->generation);
 }
@@ -294,7 +260,7 @@ static void porter_on_peer(struct role_context *c, enum role peer, int index, in
     if (peer == ROLE_SCRIBE)
         recorder_attach(porter.recorder, fd);
     else if (peer == ROLE_WORKER)
-        add_worker(c, index, fd);
+        desk_seat(&porter.desk, index, fd);
     else
         close(fd);
 }
@@ -345,19 +311,8 @@ static void on_settled(void *arg)
 static void porter_stop(struct role_context *c)
 {
     take_context(c);
-    while (porter.clients)
-        client_free(porter.clients);
+    desk_close(&porter.desk);
     recorder_settle(porter.recorder, on_settled, c);
-}
-
-/* The resolver's first randomness is not to be had in the cell. */
-static bool porter_gather(struct role_context *c, struct fault *why)
-{
-    take_context(c);
-    if (!porter.bounds)
-        return fault_set(why, FAULT_MISSING, "nobody has said where the gateway listens");
-    porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, porter.bounds, NULL, why);
-    return porter.office != NULL;
 }
 
 static struct share read_share(const struct conf_item *limits, const char *own, const char *common)
@@ -373,13 +328,24 @@ static void read_shares(const struct conf *conf, struct share *dials, struct sha
     *lookups = read_share(limits, "sandbox-lookups", "lookups");
 }
 
-static bool porter_start(struct role_context *c, struct fault *why)
+/* The resolver's first randomness is not to be had in the cell. */
+static bool porter_gather(struct role_context *c, struct fault *why)
 {
     struct share dials, lookups;
 
-    (void)why;
+    take_context(c);
+    if (!porter.bounds)
+        return fault_set(why, FAULT_MISSING, "nobody has said where the gateway listens");
+    porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, porter.bounds, NULL, why);
     read_shares(c->conf, &dials, &lookups);
     porter.guests = guests_new(&dials, &lookups);
+    return porter.office != NULL;
+}
+
+/* All is there already: a worker may ask before this role is told to go. */
+static bool porter_start(struct role_context *c, struct fault *why)
+{
+    (void)c, (void)why;
     return true;
 }
 
@@ -428,8 +394,8 @@ static void settle_client(struct client *c)
 
 static void porter_settle(struct role_context *c)
 {
-    for (struct client *w = porter.clients; w; w = w->next)
-        settle_client(w);
+    for (struct visitor *v = porter.desk.first; v; v = v->next)
+        settle_client((struct client *)v);
     porter.before->policy = NULL;
     office_release(porter.before);
     porter.before = NULL;

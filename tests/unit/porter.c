@@ -379,9 +379,9 @@ static const struct row {
      {"\"reason\":\"address_denied\"", "\"outcome\":\"refused\"", "own listener"}, false},
     {"nor one on every address, by any of loopback's", "chosen.test", 443, NULL, REASON_ADDRESS_DENIED,
      {"\"reason\":\"address_denied\"", "\"outcome\":\"refused\"", "127.9.9.9:39184 (own listener)"}, false},
-    {"a host that no service lists", "evil.test", 443, NULL, REASON_HOST_NOT_LISTED,
+    {"a host that no service lists", "evil.test", 443, NULL, REASON_DIAL_UNLISTED,
      {"\"reason\":\"dial_unlisted\"", "\"severity\":\"high\"", "\"host\":\"evil.test\""}, false},
-    {"a listed host on a port that is not", "fixed.test", 8443, NULL, REASON_HOST_NOT_LISTED,
+    {"a listed host on a port that is not", "fixed.test", 8443, NULL, REASON_DIAL_UNLISTED,
      {"\"reason\":\"dial_unlisted\"", "\"port\":8443"}, false},
     {"a name that points to loopback", "rebound.test", PORT, NULL, REASON_ADDRESS_DENIED,
      {"\"reason\":\"address_denied\"", "127.0.0.1:39181 (loopback)", "\"severity\":\"high\""}, false},
@@ -667,6 +667,14 @@ static void v_twice(void)
     v_host("silent.test", PORT, "", -1);
 }
 
+static void v_unlisted_often(void)
+{
+    for (uint32_t i = 0; i < 65; i++) {
+        send_dial(500 + i, "evil.test", 443);
+        turn_for(5);
+    }
+}
+
 static bool other_is_served(void)
 {
     bench.worker = join_worker(1);
@@ -690,6 +698,7 @@ static void test_violations(void **state)
         {"bytes behind the message", v_trailing},
         {"a descriptor with a question", v_descriptor},
         {"one number for two open questions", v_twice},
+        {"65 dials to what no service lists", v_unlisted_often},
     };
 
     int quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
