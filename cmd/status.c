@@ -39,12 +39,15 @@ static void print_uptime(struct buf *out, long long s)
 static void print_head(struct buf *out, const json_t *status)
 {
     bool open = json_is_true(json_object_get(json_object_get(status, "journal"), "open"));
+    const json_t *reload = json_object_get(status, "reload");
 
     buf_printf(out, "%s: exeat %s, policy generation %lld, up ",
                json_is_true(json_object_get(status, "ready")) ? "ready" : "NOT READY", text_of(status, "version"),
                number_of(status, "generation"));
     print_uptime(out, number_of(status, "uptime_s"));
     buf_printf(out, "\njournal %s\n", open ? "open" : "CLOSED: nothing leaves until it accepts records again");
+    if (json_is_false(json_object_get(reload, "ok")))
+        buf_printf(out, "last reload REFUSED: %s\n", text_of(reload, "error"));
 }
 
 static void print_role(struct buf *out, const json_t *role)

@@ -375,6 +375,9 @@ def test_refused(own, kind):
     own.process.send_signal(signal.SIGHUP)
     record = own.wait_for(kind="reload", outcome="refused", by="signal")[0]
     assert record["generation"] == 1 and record["detail"]
+    if kind != "yaml" and kind != "unknown-key" and kind != "admin":  # there the socket's name cannot be read
+        told = exeat("status", config=own.config, check=False).stdout
+        assert "policy generation 1" in told and "last reload REFUSED: " in told
     assert get(tunnel, "/pkg/x").status == 200 and ask(own, "/pkg/x", token).status == 200
     for f, data in kept.items():
         f.write_bytes(data)
