@@ -40,17 +40,17 @@ class Bench:
 class Load:
     """A load generator whose connections are open, and that makes as many requests as it is told."""
 
-    def __init__(self, bench, server, options):
+    def __init__(self, bench, server, options, part=0):
         self.server, self.options = server, options
-        self.child = subprocess.Popen([bench.program("bench/load"), *server.load(), *options, "--steps"],
+        self.child = subprocess.Popen([bench.program("bench/load"), *server.load(part), *options, "--steps"],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.opened = self.answer()
 
     def answer(self):
         line = self.child.stdout.readline()
         if not line or json.loads(line)["failures"]:
-            self.child.stdin.close()
-            err = self.child.stderr.read().strip()
+            _, err = self.child.communicate()
+            err = err.strip()
             raise contender.Failure(f"{self.server.name}: {' '.join(self.options)}: {err or line.strip()}")
         return json.loads(line)
 
@@ -60,12 +60,13 @@ class Load:
         return self.answer()
 
     def close(self):
-        self.child.communicate()
+        if self.child.returncode is None:
+            self.child.communicate()
 
 
 @contextlib.contextmanager
-def opened(bench, server, options):
-    generator = Load(bench, server, options)
+def opened(bench, server, options, part=0):
+    generator = Load(bench, server, options, part)
     try:
         yield generator
     finally:

@@ -9,6 +9,7 @@ import time
 import process
 
 NAME = "origin.bench"
+PARTS = 2  # of many tunnels: one sandbox alone may have half of what there is, and two a third each
 
 
 class Failure(Exception):
@@ -86,7 +87,8 @@ class Server:
         """The process that handles the bytes."""
         return self.child.pid
 
-    def load(self):
+    def load(self, _part=0):
+        """How the load generator reaches it; part: which of PARTS sandboxes it is."""
         return ["--connect", self.address(), "--name", NAME, "--ca", self.bench.ca]
 
     def stop(self):
@@ -238,11 +240,12 @@ class Squid(Server):
                 for name in [path] + [os.path.join(path, f) for f in files]:
                     shutil.chown(name, "proxy", "proxy")
 
-    def load(self):
+    def load(self, _part=0):
         return super().load() + ["--tunnel", f"{NAME}:{self.bench.origin.port}"]
 
 
-# Everything on: a token, a policy, a scan for 100 canaries each way, the journal.
+# Everything on: a token, a policy, a scan for 100 canaries each way, the journal, every limit: those that one sandbox which
+# takes the whole machine would meet are so high that it does not.
 EXEAT = """
 gateway: {{ name: gw.bench, state: ., workers: {workers} }}
 listen:
@@ -261,7 +264,16 @@ services:
     audit: "waived: the benchmark's own origin"
 canaries: {{ file: canaries.json, on-leak: block }}
 journal: {{ directory: journal }}
-limits: {{ upstream-idle: 256, idle-time: 10m }}
+limits:
+  upstream-idle: 256
+  idle-time: 10m
+  connections: 12000
+  sandbox-connections: 12000
+  exchanges: 65536
+  sandbox-exchanges: 32768
+  records: 10000000
+  sandbox-records: 5000000
+  sandbox-bytes: 1000g
 admin: {{ address: "unix:admin.sock" }}
 """
 
@@ -288,7 +300,9 @@ class Exeat(Server):
         for kind in ("aws", "generic", "github", "npm"):
             self.command("canary", "new", "--kind", kind, "--number", "25")
         self.command("ca", "export", out="ca.pem")
-        self.command("token", "issue", "--sandbox", "bench", "--scope", "origin:use", "--lifetime", "4h", out="token")
+        for part in range(PARTS):
+            self.command("token", "issue", "--sandbox", f"bench-{part}", "--scope", "origin:use", "--lifetime", "4h",
+                         out=f"token-{part}")
         self.spawn(self.bench.program("exeat"), "-c", os.path.join(state, "proxy.conf"), "serve")
         wait_until(self.is_ready, self)
 
@@ -296,9 +310,10 @@ class Exeat(Server):
         with open(self.log, encoding="utf-8", errors="replace") as f:
             return "exeat: ready" in f.read()
 
-    def load(self):
+    def load(self, part=0):
         return ["--connect", self.address(), "--name", NAME, "--ca", os.path.join(self.directory, "ca.pem"),
-                "--tunnel", f"{NAME}:{self.bench.origin.port}", "--token-file", os.path.join(self.directory, "token")]
+                "--tunnel", f"{NAME}:{self.bench.origin.port}", "--token-file",
+                os.path.join(self.directory, f"token-{part}")]
 
     def worker(self):
         for pid in self.pids():

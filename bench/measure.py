@@ -5,6 +5,7 @@ import statistics
 import sys
 import time
 
+import contender
 import process
 from bench import opened
 
@@ -99,7 +100,10 @@ def latency(bench, servers, rounds):
 def idle(bench, server, tunnels):
     """KiB of each of so many connections that made one request and wait."""
     before = process.pss_kib(server.pids())
-    with opened(bench, server, ["--path", "/1024", "--connections", str(tunnels)]):
+    with contextlib.ExitStack() as stack:
+        for part in range(contender.PARTS):
+            options = ["--path", "/1024", "--connections", str(tunnels // contender.PARTS)]
+            stack.enter_context(opened(bench, server, options, part))
         time.sleep(2)
         held = process.pss_kib(server.pids()) - before
         upstream = process.connections_to(server.pids(), bench.origin.port)
