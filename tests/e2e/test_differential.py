@@ -19,6 +19,9 @@ from test_conformance import load, raw_of
 COUNT = int(os.environ.get("COUNT", "1200"))
 SEED = int(os.environ.get("SEED") or random.randrange(1 << 32))
 
+# One sandbox says it all.
+LIMITS = ", ".join(f"{name}: 100000" for name in ("token-failures", "sandbox-denials", "source-denials", "records", "sandbox-records"))
+
 NGINX = """
 daemon off; user root; pid nginx.pid; error_log error.log warn; worker_processes 1;
 events {{ worker_connections 512; }}
@@ -131,7 +134,7 @@ def nginx(tmp_path_factory):
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory, nginx, pki):
     listed = services(nginx[0], nginx[0], pki[0])
-    g = Gateway(tmp_path_factory.mktemp("gw") / "state", listed, extra="limits: {token-failures: 1000000}")
+    g = Gateway(tmp_path_factory.mktemp("gw") / "state", listed, extra=f"limits: {{{LIMITS}}}")
     g.start()
     yield g
     g.stop()
