@@ -301,7 +301,7 @@ def test_a_flood_of_connections_costs_the_others_nothing_but_time(tmp_path, pki,
         for wire in flood:
             wire.close()
         last = g.connect()
-        last.send(absolute(tokens[0], path="/pkg/last"))
+        last.send(absolute(g.token(BOTH, sandbox="sb-last"), path="/pkg/last"))
         assert last.response().status == 200
     finally:
         status = g.stop()
