@@ -1,39 +1,44 @@
-/* Owns the turn's number and whose time it is. */
+/* Owns the turn's number, whose time it is, and the lanes where somebody waits. */
 #include "net/lane.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 
+enum { FORGIVEN = 1000 /* turns after which a debt is old */ };
+
+TAILQ_HEAD(lane_list, lane);
+
 struct lanes {
+    struct loop *loop;
     int64_t (*clock)(void);
-    int64_t share_ns, least_ns;
+    int64_t share_ns, least_ns, alone_ns;
     int64_t quantum_ns; /* of this turn */
     uint64_t turn;
-    size_t n_busy;      /* lanes that were entered in this turn */
+    size_t n_busy;      /* lanes at work in this turn */
     struct lane *current;
     int64_t since_ns;   /* current's time runs from here */
+    struct lane_list waiting;
 };
 
-struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int64_t (*clock)(void))
+struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int64_t alone_ns, int64_t (*clock)(void))
 {
     struct lanes *ls = calloc(1, sizeof *ls);
 
     if (!ls)
         abort();
-    *ls = (struct lanes){.clock = clock ? clock : clock_mono_ns, .share_ns = share_ns, .least_ns = least_ns,
-                         .quantum_ns = share_ns, .turn = 1};
+    *ls = (struct lanes){.loop = l, .clock = clock ? clock : clock_mono_ns, .share_ns = share_ns, .least_ns = least_ns,
+                         .alone_ns = alone_ns, .quantum_ns = alone_ns, .turn = 1};
+    TAILQ_INIT(&ls->waiting);
     if (l)
         loop_each_turn(l, lanes_turn, ls);
     return ls;
 }
 
-void lanes_free(struct lanes *ls)
-{
-    free(ls);
-}
+/* ---- time ---- */
 
-/* Into this turn: a fresh quantum, less what it owes; nothing is saved up. Being idle for long forgives a debt. */
+/* Into this turn: a fresh quantum, less what it owes; nothing is saved up. */
 static void bring_up(struct lanes *ls, struct lane *lane)
 {
     uint64_t gone = ls->turn - lane->turn;
@@ -42,9 +47,9 @@ static void bring_up(struct lanes *ls, struct lane *lane)
         return;
     lane->turn = ls->turn;
     ls->n_busy++;
-    if (lane->credit_ns > 0)
+    if (lane->credit_ns > 0 || gone > FORGIVEN)
         lane->credit_ns = 0;
-    lane->credit_ns = gone > 1000 ? ls->quantum_ns : lane->credit_ns + (int64_t)gone * ls->quantum_ns;
+    lane->credit_ns += (int64_t)gone * ls->quantum_ns;
     if (lane->credit_ns > ls->quantum_ns)
         lane->credit_ns = ls->quantum_ns;
 }
@@ -58,43 +63,157 @@ static void charge(struct lanes *ls)
     ls->since_ns = now;
 }
 
-void lane_enter(struct lanes *ls, struct lane *lane)
+static void switch_to(struct lanes *ls, struct lane *lane)
 {
-    if (lane == ls->current)
-        return;
     charge(ls);
-    if (lane)
-        bring_up(ls, lane);
     ls->current = lane;
 }
 
-bool lane_is_out(struct lanes *ls, struct lane *lane)
+void lane_enter(struct lane *lane)
 {
+    if (!lane || lane == lane->lanes->current)
+        return;
+    bring_up(lane->lanes, lane);
+    switch_to(lane->lanes, lane);
+}
+
+bool lane_is_out(struct lane *lane)
+{
+    struct lanes *ls = lane->lanes;
+
     if (lane == ls->current)
         charge(ls);
     bring_up(ls, lane);
     return lane->credit_ns <= 0;
 }
 
-struct lane *lane_current(const struct lanes *ls)
+/* ---- waiting ---- */
+
+static void nothing(void *arg)
 {
-    return ls->current;
+    (void)arg;
 }
 
-void lane_leave(struct lanes *ls, const struct lane *lane)
+void lane_init(struct lane *lane, struct lanes *ls)
 {
-    if (lane == ls->current)
-        lane_enter(ls, NULL);
+    *lane = (struct lane){.lanes = ls};
+    TAILQ_INIT(&lane->waits);
+}
+
+void lane_clear(struct lane *lane)
+{
+    assert(TAILQ_EMPTY(&lane->waits));
+    if (lane->lanes->current == lane)
+        switch_to(lane->lanes, NULL);
+}
+
+static void wait_in_lane(struct lane_seat *s)
+{
+    struct lane *lane = s->lane;
+    struct lanes *ls = lane->lanes;
+
+    if (s->waits)
+        return;
+    if (TAILQ_EMPTY(&ls->waiting) && ls->loop)
+        loop_defer(ls->loop, nothing, NULL); /* the loop must not sleep */
+    if (TAILQ_EMPTY(&lane->waits))
+        TAILQ_INSERT_TAIL(&ls->waiting, lane, link);
+    TAILQ_INSERT_TAIL(&lane->waits, s, link);
+    s->waits = true;
+}
+
+static void stop_waiting(struct lane_seat *s)
+{
+    struct lane *lane = s->lane;
+
+    if (!s->waits)
+        return;
+    s->waits = false;
+    TAILQ_REMOVE(&lane->waits, s, link);
+    if (TAILQ_EMPTY(&lane->waits))
+        TAILQ_REMOVE(&lane->lanes->waiting, lane, link);
+}
+
+void lane_rise(struct lane_seat *s)
+{
+    stop_waiting(s);
+    s->lane = NULL;
+}
+
+void lane_sit(struct lane_seat *s, struct lane *lane)
+{
+    bool waits = s->waits;
+
+    if (s->lane == lane)
+        return;
+    stop_waiting(s);
+    s->lane = lane;
+    if (waits)
+        wait_in_lane(s);
+}
+
+bool lane_admit(struct lane_seat *s, unsigned ready)
+{
+    if (!s->lane)
+        return true;
+    if (s->waits || !TAILQ_EMPTY(&s->lane->waits) || lane_is_out(s->lane)) {
+        s->owed |= ready;
+        wait_in_lane(s);
+        return false;
+    }
+    lane_enter(s->lane);
+    return true;
+}
+
+/* One that waits in lane goes on. Lanes and seats may come and go in it. */
+static void let_go(struct lane *lane)
+{
+    struct lane_seat *s = TAILQ_FIRST(&lane->waits);
+    unsigned ready = s->owed;
+
+    stop_waiting(s);
+    s->owed = 0;
+    lane_enter(lane);
+    s->go(s->arg, ready);
+}
+
+static struct lane *next_with_credit(struct lanes *ls)
+{
+    struct lane *lane;
+
+    TAILQ_FOREACH(lane, &ls->waiting, link) {
+        if (lane == ls->current)
+            charge(ls);
+        bring_up(ls, lane);
+        if (lane->credit_ns > 0)
+            return lane;
+    }
+    return NULL;
+}
+
+static int64_t next_quantum(const struct lanes *ls)
+{
+    int64_t each;
+
+    if (ls->n_busy <= 1)
+        return ls->alone_ns;
+    each = ls->share_ns / (int64_t)ls->n_busy;
+    return each > ls->least_ns ? each : ls->least_ns;
 }
 
 void lanes_turn(void *arg)
 {
     struct lanes *ls = arg;
+    struct lane *lane;
 
-    lane_enter(ls, NULL);
-    ls->quantum_ns = ls->n_busy ? ls->share_ns / (int64_t)ls->n_busy : ls->share_ns;
-    if (ls->quantum_ns < ls->least_ns)
-        ls->quantum_ns = ls->least_ns;
+    if (!ls->current && TAILQ_EMPTY(&ls->waiting) && ls->n_busy == 0)
+        return; /* nobody was at work */
+    switch_to(ls, NULL);
+    ls->quantum_ns = next_quantum(ls);
     ls->n_busy = 0;
     ls->turn++;
+    while ((lane = next_with_credit(ls)))
+        let_go(lane);
+    if (!TAILQ_EMPTY(&ls->waiting) && ls->loop)
+        loop_defer(ls->loop, nothing, NULL);
 }

@@ -1,12 +1,12 @@
 /*
- * Lanes: turns are shared out in time. Every stream belongs to the lane of whoever it works for; in each turn of the loop a
- * lane may use a quantum of this thread's time, and what is ready beyond that stays ready for the next turn. So a lane with
- * a thousand busy streams gets as much of the thread as one with ten, as long as both have work; nobody waits while
- * nobody else has any. Deficit round robin: who went over its quantum (one handshake takes more than one) has less in the
- * next turns.
+ * Lanes: turns of the loop are shared out in time. Every stream works for somebody, and belongs to that somebody's lane. In
+ * each turn a lane may use a quantum of this thread's time; what is ready beyond that waits in the lane, in order, for
+ * the next turn. So a lane with a thousand busy streams gets as much of the thread as one with ten, while both have
+ * work; and nobody waits for longer than a turn while nobody else has any. Deficit round robin: who went over its quantum (one
+ * TLS handshake takes more than one) has less in the next turns.
  *
- * The time of the thread is charged by lane_enter: from each call to the next it belongs to the lane that was named. One
- * look at the clock for each, tens of nanoseconds; nothing is searched or allocated.
+ * The thread's time is charged by lane_enter: from each call to the next it belongs to the lane that was named. That is one
+ * look at the clock for each event, tens of nanoseconds; nothing is searched or allocated.
  */
 #ifndef NET_LANE_H
 #define NET_LANE_H
@@ -14,32 +14,59 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "net/loop.h"
-
-struct lane {
-    int64_t credit_ns; /* what it may still use in this turn; below 0: owed */
-    uint64_t turn;     /* that credit_ns is of */
-};
 
 struct lanes;
 
 /*
- * share_ns: what one turn shares out among the lanes that were at work in the turn before; least_ns: what each gets at
- * least. clock: for tests; NULL: CLOCK_MONOTONIC.
+ * Embedded in what takes turns: zero it and set go and arg. go comes once for each time that it had to wait, from the end
+ * of a turn, its lane entered; ready is what lane_admit was told meanwhile.
  */
-struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int64_t (*clock)(void));
-void lanes_free(struct lanes *ls);
+struct lane_seat {
+    void (*go)(void *arg, unsigned ready);
+    void *arg;
+    /* the lane's own */
+    struct lane *lane; /* NULL: its time is nobody's, and it never waits */
+    bool waits;
+    unsigned owed;
+    TAILQ_ENTRY(lane_seat) link;
+};
 
-/* From now on the time is lane's; NULL: nobody's. lane must be as zeroed at first, and must be left before it is freed. */
-void lane_enter(struct lanes *ls, struct lane *lane);
+/* Embedded in whose time it is. */
+struct lane {
+    struct lanes *lanes;
+    int64_t credit_ns; /* what it may still use in this turn; below 0: owed */
+    uint64_t turn;     /* that credit_ns is of */
+    TAILQ_HEAD(lane_seats, lane_seat) waits;
+    TAILQ_ENTRY(lane) link; /* among the lanes where somebody waits */
+};
+
+/*
+ * share_ns: what one turn shares out among the lanes that were at work in the turn before, each at least least_ns; one
+ * that was alone gets alone_ns. clock: for tests; NULL: CLOCK_MONOTONIC. l is kept, and calls lanes_turn at each turn's end.
+ */
+struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int64_t alone_ns, int64_t (*clock)(void));
+
+void lane_init(struct lane *lane, struct lanes *ls);
+/* Nobody sits in it. */
+void lane_clear(struct lane *lane);
+
+/* From now on, until the next call or the end of the turn, the time is lane's; NULL is fine: nothing changes. */
+void lane_enter(struct lane *lane);
 /* Has lane used up this turn's time? */
-bool lane_is_out(struct lanes *ls, struct lane *lane);
-/* The lane entered last; NULL: none. */
-struct lane *lane_current(const struct lanes *ls);
-/* lane is about to be freed. */
-void lane_leave(struct lanes *ls, const struct lane *lane);
-/* The end of a turn; called by the loop itself. */
+bool lane_is_out(struct lane *lane);
+/* Into a lane, from another or from none; who waits goes on waiting there. Not back to none. */
+void lane_sit(struct lane_seat *s, struct lane *lane);
+/* Out of its lane, without being called. */
+void lane_rise(struct lane_seat *s);
+/*
+ * True: now, and its lane is entered. False: the lane is out, or others wait in it already; go comes in its turn.
+ */
+bool lane_admit(struct lane_seat *s, unsigned ready);
+
+/* The end of a turn, called by the loop: who waits goes on, as far as the new quantum goes. */
 void lanes_turn(void *lanes);
 
 #endif

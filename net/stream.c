@@ -40,6 +40,7 @@ struct stream {
     bool busy; /* keeps its TLS buffers */
     bool dead;
     uint64_t n_in, n_out;
+    struct lane_seat turn; /* events wait in it when their lane is out */
     struct fault fault;
 };
 
@@ -318,7 +319,7 @@ static void progress(struct stream *s, unsigned ready)
     update_interest(s);
 }
 
-static void on_ready(void *arg, unsigned ready)
+static void take_turn(void *arg, unsigned ready)
 {
     struct stream *s = arg;
 
@@ -328,12 +329,18 @@ static void on_ready(void *arg, unsigned ready)
     progress(s, ready);
 }
 
+static void on_ready(void *arg, unsigned ready)
+{
+    if (lane_admit(&((struct stream *)arg)->turn, ready))
+        take_turn(arg, ready);
+}
+
 /* Something is due that the descriptor will not announce: buffered records, bytes handed to TLS, a broken pipe. */
 static void on_again(void *arg)
 {
     struct stream *s = arg;
 
-    if (!s->dead)
+    if (!s->dead && lane_admit(&s->turn, WATCH_READ | WATCH_WRITE))
         progress(s, WATCH_READ | WATCH_WRITE);
 }
 
@@ -346,8 +353,14 @@ struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg)
     s->on = on;
     s->arg = arg;
     s->up = true;
+    s->turn = (struct lane_seat){.go = take_turn, .arg = s};
     s->watch = watch_new(l, fd, WATCH_READ | WATCH_EDGE, on_ready, s);
     return s;
+}
+
+void stream_set_lane(struct stream *s, struct lane *lane)
+{
+    lane_sit(&s->turn, lane);
 }
 
 void stream_set_handler(struct stream *s, stream_on *on, void *arg)
@@ -370,16 +383,6 @@ void stream_start_tls(struct stream *s, SSL *ssl)
 bool stream_is_tls(const struct stream *s)
 {
     return s->ssl != NULL;
-}
-
-bool stream_is_up(const struct stream *s)
-{
-    return s->up;
-}
-
-SSL *stream_ssl(const struct stream *s)
-{
-    return s->ssl;
 }
 
 struct slice stream_input(const struct stream *s)
@@ -454,6 +457,7 @@ static void on_flush(void *arg)
     struct stream *s = arg;
 
     s->flush_due = false;
+    lane_enter(s->turn.lane);
     stream_flush(s);
 }
 
@@ -530,6 +534,7 @@ void stream_close(struct stream *s, bool clean)
     if (!s || s->dead)
         return;
     s->dead = true;
+    lane_rise(&s->turn);
     watch_free(s->watch);
     s->watch = NULL;
     if (s->ssl) {
@@ -579,9 +584,4 @@ uint64_t stream_bytes_in(const struct stream *s)
 uint64_t stream_bytes_out(const struct stream *s)
 {
     return s->n_out;
-}
-
-int stream_fd(const struct stream *s)
-{
-    return s->fd;
 }

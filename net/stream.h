@@ -9,6 +9,8 @@
 
 #include "base/fault.h"
 #include "base/slice.h"
+#include "net/lane.h"
+#include "net/lane.h"
 #include "net/loop.h"
 
 struct stream;
@@ -34,6 +36,16 @@ typedef void stream_on(void *arg, enum stream_event event);
  * still does: ROOM, and CUT when the peer takes no more. CUT and FAIL are the last.
  */
 struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg);
+/*
+ * Whose time its events take (kept; NULL: nobody's): while that lane is out, they wait for a next turn. The lane
+ * outlives the stream's stay in it.
+ */
+void stream_set_lane(struct stream *s, struct lane *lane);
+/*
+ * Whose time its events take (kept; none at first): while that lane is out, they wait for a next turn. The lane outlives
+ * the stream's stay in it.
+ */
+void stream_set_lane(struct stream *s, struct lane *lane);
 /* Change who is told (a connection goes from pool to exchange and back). */
 void stream_set_handler(struct stream *s, stream_on *on, void *arg);
 
@@ -43,8 +55,6 @@ void stream_set_handler(struct stream *s, stream_on *on, void *arg);
  */
 void stream_start_tls(struct stream *s, SSL *ssl);
 bool stream_is_tls(const struct stream *s);
-bool stream_is_up(const struct stream *s); /* plain, or handshake done */
-SSL *stream_ssl(const struct stream *s);   /* borrowed; NULL when plain */
 
 /* What was read and not yet consumed; borrowed until the next call on this stream or the end of the event. */
 struct slice stream_input(const struct stream *s);
@@ -86,6 +96,5 @@ void stream_set_busy(struct stream *s, bool busy);
 const struct fault *stream_fault(const struct stream *s);
 uint64_t stream_bytes_in(const struct stream *s);  /* off the wire */
 uint64_t stream_bytes_out(const struct stream *s); /* onto the wire */
-int stream_fd(const struct stream *s);
 
 #endif

@@ -40,6 +40,8 @@ static void prove(struct session *s, struct party *p)
         session_is_known(s);
     tally_hold(p->seat, HOLD_CONNECTIONS, 1);
     s->party = party_ref(p);
+    stream_set_lane(s->client, &p->lane);
+    lane_enter(&p->lane);
 }
 
 static void remember_proof(struct session *s, struct identity *i)

@@ -135,6 +135,7 @@ void exchange_feed(struct exchange *x, struct event ev)
     enum exchange_state next;
 
     assert(!x->feeding);
+    lane_enter(x->party ? &x->party->lane : &x->session->source_party->lane);
     x->feeding = true;
     for (next = think(x, ev); next != EXCHANGE_STAY; next = states[next].on(x, (struct event){.type = EV_ENTER})) {
         enter(x, next);

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "proxy/session.h"
 
-enum { BATCH = 16, PAUSE_MS = 100, EXHAUSTED_MS = 2000, DROP = 8 };
+enum { BATCH = 64, PAUSE_MS = 100, EXHAUSTED_MS = 2000, DROP = 8 };
 
 struct listener {
     struct listener *next;
@@ -27,6 +27,7 @@ static struct gate {
     struct listener *listeners;
     struct listener *gone; /* their names stay: records of their connections repeat them */
     struct timer *pause;
+    struct lane lane; /* accepting takes turns with everybody */
     bool paused, closed;
     int64_t exhausted_until_ms; /* 0: not */
 } gate;
@@ -140,9 +141,10 @@ static void on_listener(void *arg, unsigned ready)
     const struct listener *l = arg;
 
     (void)ready;
-    for (int i = 0; i < BATCH; i++) {
+    for (int i = 0; i < BATCH && !lane_is_out(&gate.lane); i++) { /* what waits is told again in the next turn */
         enum accepted how;
 
+        lane_enter(&gate.lane);
         if (!has_room(gate.worker)) {
             wait_for_room(gate.worker);
             return;
@@ -186,6 +188,7 @@ static void open_added(void)
 void gate_open(struct worker *w)
 {
     gate.worker = w;
+    lane_init(&gate.lane, w->lanes);
     gate.pause = timer_new(w->loop, on_pause_over, NULL);
     open_added();
 }

@@ -13,7 +13,7 @@
 #include "net/addr.h"
 #include "proxy/inherit.h"
 
-enum { BACKLOG = 1024 };
+enum { BACKLOG = 4096 };
 
 static void *must(void *p)
 {

@@ -15,18 +15,20 @@ TAILQ_HEAD(party_list, party);
 
 struct parties {
     struct tally *tally;
+    struct lanes *lanes;
     struct table *by_key;
     struct party_list held, kept; /* kept: nobody holds it; oldest first */
     size_t n_kept;
 };
 
-struct parties *parties_new(struct tally *t)
+struct parties *parties_new(struct tally *t, struct lanes *lanes)
 {
     struct parties *ps = calloc(1, sizeof *ps);
 
     if (!ps)
         abort();
     ps->tally = t;
+    ps->lanes = lanes;
     ps->by_key = table_new();
     TAILQ_INIT(&ps->held);
     TAILQ_INIT(&ps->kept);
@@ -40,6 +42,7 @@ static void forget(struct parties *ps, struct party *p)
     ps->n_kept--;
     table_remove(ps->by_key, p->key);
     tally_leave(p->seat);
+    lane_clear(&p->lane);
     free(p);
 }
 
@@ -54,6 +57,7 @@ static struct party *make(struct parties *ps, enum tally_kind kind, struct slice
     memcpy(p + 1, key.ptr, key.len);
     p->key = slice_make(p + 1, key.len);
     p->seat = tally_sit(ps->tally, kind, key);
+    lane_init(&p->lane, ps->lanes);
     TAILQ_INIT(&p->strangers);
     table_put(ps->by_key, p->key, p);
     TAILQ_INSERT_TAIL(&ps->kept, p, link);

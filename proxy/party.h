@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "authz/identity.h"
+#include "net/lane.h"
 #include "net/addr.h"
 #include "proxy/sums.h"
 #include "proxy/tally.h"
@@ -21,6 +22,7 @@ struct party {
     enum tally_kind kind;
     char name[80];  /* the sandbox (cut), or the source as text */
     struct tally_seat *seat;
+    struct lane lane; /* its share of the worker's time */
     struct sums sums;
     TAILQ_HEAD(stranger_list, session) strangers; /* of a source: sessions without a good token, oldest first */
     /* the list's own */
@@ -29,8 +31,8 @@ struct party {
     struct slice key;
 };
 
-/* tally is kept. At most PARTIES_MAX unheld ones are remembered; the one unheld for longest goes first. */
-struct parties *parties_new(struct tally *t);
+/* Both are kept. At most PARTIES_MAX unheld ones are remembered; the one unheld for longest goes first. */
+struct parties *parties_new(struct tally *t, struct lanes *lanes);
 enum { PARTIES_MAX = 8192 };
 
 /* A reference to be given back by party_unref. */

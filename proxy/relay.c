@@ -231,6 +231,7 @@ static enum exchange_state begin_forward(struct exchange *x)
     if (spoke_first(x))
         return service_failed(x, REASON_UPSTREAM_MALFORMED, "it spoke before it was asked");
     stream_set_handler(to, exchange_on_upstream, x);
+    stream_set_lane(to, &x->party->lane);
     message_expect(x->upstream->response, slice_is(x->head->method, "HEAD"));
     buf_append(stream_out(to), buf_slice(&x->out_head));
     if (!x->body_done && !x->up.scan)

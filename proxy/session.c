@@ -526,6 +526,7 @@ static void count_stranger(struct session *s)
     tally_hold(s->source_party->seat, HOLD_CONNECTIONS, 1);
     TAILQ_INSERT_TAIL(&s->source_party->strangers, s, stranger_link);
     TAILQ_INSERT_TAIL(&s->worker->strangers, s, any_stranger_link);
+    stream_set_lane(s->client, &s->source_party->lane);
 }
 
 /* ---- another configuration ---- */

@@ -310,6 +310,8 @@ void upstream_park(struct upstream *u)
     }
     stream_set_handler(u->stream, on_idle_event, u);
     u->idle_since_ms = loop_now_ms(p->loop);
+    if (p->limits.idle)
+        stream_set_lane(u->stream, p->limits.idle);
     u->next = b->first;
     if (b->first)
         b->first->prev = u;

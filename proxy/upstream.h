@@ -28,6 +28,7 @@ struct upstream {
 struct pool_limits {
     size_t per_key, total, keys;
     int64_t idle_ms;
+    struct lane *idle; /* whose time idle connections take; may be NULL */
 };
 
 /* idle_gauge (may be NULL) is kept up to date with the number of idle connections. */

@@ -14,6 +14,9 @@
 #include "proxy/gate.h"
 #include "proxy/terms.h"
 
+/* What a turn of the loop shares out, what each of many gets, and one who is alone. */
+enum { TURN_NS = 400 * 1000, LEAST_NS = 50 * 1000, ALONE_NS = 4 * 1000 * 1000 };
+
 enum { ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, SPARE_FILES = 64 };
 
 static struct worker worker;
@@ -174,7 +177,7 @@ static bool read_tally(struct worker *w, struct fault *why)
     if (!tally_own(w->tally, tally_fd_given, why))
         return false;
     close(tally_fd_given);
-    w->parties = parties_new(w->tally);
+    w->parties = parties_new(w->tally, w->lanes);
     w->quota = (struct quota){&w->limits, w->tally, tally_workers(w->tally)};
     return true;
 }
@@ -209,6 +212,8 @@ static struct worker *prepare(struct role_context *c)
     w->porter = asks_new(c->loop, ASKS_MAX);
     w->keeper = asks_new(c->loop, ASKS_MAX);
     w->tally = tally_new();
+    w->lanes = lanes_new(c->loop, TURN_NS, LEAST_NS, ALONE_NS, NULL);
+    lane_init(&w->idle, w->lanes);
     w->recorder = recorder_new(c->loop);
     recorder_stamp(w->recorder, c->generation);
     return w;
@@ -225,10 +230,10 @@ static void use_terms(struct worker *w, struct terms *t)
     limit_connections(w);
 }
 
-static struct pool_limits pool_limits(const struct worker *w)
+static struct pool_limits pool_limits(struct worker *w)
 {
     return (struct pool_limits){w->limits.upstream_idle, w->limits.upstream_idle_total, POOL_KEYS,
-                                w->limits.upstream_idle_ms};
+                                w->limits.upstream_idle_ms, &w->idle};
 }
 
 static bool start(struct role_context *c, struct fault *why)

@@ -46,6 +46,8 @@ struct worker {
     struct counters *counters;
     struct tally *tally;
     struct parties *parties;
+    struct lanes *lanes;
+    struct lane idle; /* of connections nobody uses */
     struct quota quota;
 
     TAILQ_HEAD(session_list, session) sessions;

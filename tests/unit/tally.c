@@ -285,7 +285,7 @@ static struct party *source(struct parties *ps, const char *text)
 static void test_parties(void **state)
 {
     struct house h = begin();
-    struct parties *ps = parties_new(h.tallies[0]);
+    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL));
     struct party *a = sandbox(ps, "a"), *b = sandbox(ps, "b"), *a2 = sandbox(ps, "a");
     struct party *v4 = source(ps, "192.0.2.1:1"), *v4_other_port = source(ps, "192.0.2.1:2"), *v4_other = source(ps, "192.0.2.2:1");
     struct party *v6 = source(ps, "[2001:db8::1]:1"), *v6_same_64 = source(ps, "[2001:db8::ff:1]:1"),
@@ -380,7 +380,7 @@ static int take_all(const struct quota *q, struct party *p, int what, struct ver
 static void check_quota(const struct quota_row *r, bool beside)
 {
     struct house h = begin();
-    struct parties *ps = parties_new(h.tallies[0]);
+    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL));
     struct quota q = {&limits, h.tallies[0], 1};
     struct party *p = r->kind == TALLY_SANDBOX ? sandbox(ps, "a") : source(ps, "192.0.2.1:1");
     struct tally_seat *other = tally_sit(h.tallies[1], r->kind, SLICE("another"));

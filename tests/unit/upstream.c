@@ -88,7 +88,7 @@ static bool peer_is_closed(struct bench *b, size_t i)
     return recv(b->peers[i], &c, 1, MSG_DONTWAIT) == 0;
 }
 
-static const struct pool_limits roomy = {4, 8, 100, 60000};
+static const struct pool_limits roomy = {4, 8, 100, 60000, NULL};
 
 static void newest_first_and_only_under_its_key(void **state)
 {
@@ -113,7 +113,7 @@ static void newest_first_and_only_under_its_key(void **state)
 
 static void over_the_caps_the_oldest_goes(void **state)
 {
-    struct bench b = begin((struct pool_limits){2, 3, 100, 60000});
+    struct bench b = begin((struct pool_limits){2, 3, 100, 60000, NULL});
     static const char *const keys[] = {"a", "a", "a", "b", "c"};
 
     (void)state;
@@ -129,7 +129,7 @@ static void over_the_caps_the_oldest_goes(void **state)
 
 static void none_is_kept_when_none_may_be(void **state)
 {
-    static const struct pool_limits rows[] = {{0, 8, 100, 60000}, {4, 0, 100, 60000}};
+    static const struct pool_limits rows[] = {{0, 8, 100, 60000, NULL}, {4, 0, 100, 60000}};
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -145,7 +145,7 @@ static void none_is_kept_when_none_may_be(void **state)
 
 static void idle_ones_end_after_their_time(void **state)
 {
-    struct bench b = begin((struct pool_limits){4, 8, 100, 60});
+    struct bench b = begin((struct pool_limits){4, 8, 100, 60, NULL});
 
     (void)state;
     settle(&b);
@@ -295,7 +295,7 @@ static void connections_of_another_mark_go(void **state)
 /* Room for one key: what nobody holds makes room, what is in use stays valid. */
 static void keys_are_bounded_but_those_in_use_stay(void **state)
 {
-    struct bench b = begin((struct pool_limits){4, 8, 1, 60000});
+    struct bench b = begin((struct pool_limits){4, 8, 1, 60000, NULL});
     struct bucket *a;
     struct upstream *u;
 
