@@ -114,7 +114,7 @@ docs: $(B)/exeat ## write docs/configuration.md and docs/reasons.md from their t
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)
 
-e2e: test-deps $(B)/exeat $(B)/hostile $(B)/tests/exeat-clock ## run the end-to-end tests (pytest)
+e2e: test-deps $(B)/exeat $(patsubst %,$(B)/bench/%,load origin flood) $(B)/hostile $(B)/tests/exeat-clock ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
 	@EXEAT=$(abspath $(B)/exeat) SANITIZED=$(SANITIZED) timeout -s INT -k 30 $(E2E_SECONDS) $(PYTHON) -B -m pytest -q -p no:cacheprovider \
 	    -o faulthandler_timeout=240 $(PYTEST) tests/e2e
@@ -199,7 +199,8 @@ clean: ## remove what was built
 $(B)/bench/load: $(patsubst %,$(B)/bench/%.o,load client histogram wire)
 $(B)/bench/origin: $(patsubst %,$(B)/bench/%.o,origin wire)
 $(B)/bench/relay: $(patsubst %,$(B)/bench/%.o,relay wire)
-$(B)/bench/load $(B)/bench/origin $(B)/bench/relay:
+$(B)/bench/flood: $(patsubst %,$(B)/bench/%.o,flood wire)
+$(B)/bench/load $(B)/bench/origin $(B)/bench/relay $(B)/bench/flood:
 	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $^ -lssl -lcrypto -o $@
 
 bench: $(B)/exeat $(patsubst %,$(B)/bench/%,load origin relay) ## measure against a plain relay and other proxies (QUICK=1: some minutes)

@@ -273,6 +273,9 @@ limits:
   sandbox-exchanges: 32768
   records: 10000000
   sandbox-records: 5000000
+  handshakes: 65536
+  sandbox-handshakes: 32768
+  handshake-rate: 1000000
   sandbox-bytes: 1000g
 admin: {{ address: "unix:admin.sock" }}
 """

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 
 enum { FORGIVEN = 1000 /* turns after which a debt is old */ };
+#define EPOCH_NS (20 * 1000 * 1000)
 
 TAILQ_HEAD(lane_list, lane);
 
@@ -16,7 +17,9 @@ struct lanes {
     int64_t share_ns, least_ns, alone_ns;
     int64_t quantum_ns; /* of this turn */
     uint64_t turn;
-    size_t n_busy;      /* lanes at work in this turn */
+    uint64_t epoch;     /* who was at work is counted for 20 ms: who waits for an answer has not left */
+    int64_t epoch_ns;   /* began */
+    size_t n_busy, n_before; /* lanes at work in this one, and in the one before */
     struct lane *current;
     int64_t since_ns;   /* current's time runs from here */
     struct lane_list waiting;
@@ -29,7 +32,7 @@ struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int6
     if (!ls)
         abort();
     *ls = (struct lanes){.loop = l, .clock = clock ? clock : clock_mono_ns, .share_ns = share_ns, .least_ns = least_ns,
-                         .alone_ns = alone_ns, .quantum_ns = alone_ns, .turn = 1};
+                         .alone_ns = alone_ns, .quantum_ns = alone_ns, .turn = 1, .epoch = 1};
     TAILQ_INIT(&ls->waiting);
     if (l)
         loop_each_turn(l, lanes_turn, ls);
@@ -46,7 +49,9 @@ static void bring_up(struct lanes *ls, struct lane *lane)
     if (gone == 0)
         return;
     lane->turn = ls->turn;
-    ls->n_busy++;
+    if (lane->epoch != ls->epoch)
+        ls->n_busy++;
+    lane->epoch = ls->epoch;
     if (lane->credit_ns > 0 || gone > FORGIVEN)
         lane->credit_ns = 0;
     lane->credit_ns += (int64_t)gone * ls->quantum_ns;
@@ -193,12 +198,23 @@ static struct lane *next_with_credit(struct lanes *ls)
 
 static int64_t next_quantum(const struct lanes *ls)
 {
+    size_t n = ls->n_busy > ls->n_before ? ls->n_busy : ls->n_before;
     int64_t each;
 
-    if (ls->n_busy <= 1)
+    if (n <= 1)
         return ls->alone_ns;
-    each = ls->share_ns / (int64_t)ls->n_busy;
+    each = ls->share_ns / (int64_t)n;
     return each > ls->least_ns ? each : ls->least_ns;
+}
+
+static void next_epoch(struct lanes *ls)
+{
+    if (ls->since_ns - ls->epoch_ns < EPOCH_NS)
+        return;
+    ls->epoch++;
+    ls->epoch_ns = ls->since_ns;
+    ls->n_before = ls->n_busy;
+    ls->n_busy = 0;
 }
 
 void lanes_turn(void *arg)
@@ -206,11 +222,11 @@ void lanes_turn(void *arg)
     struct lanes *ls = arg;
     struct lane *lane;
 
-    if (!ls->current && TAILQ_EMPTY(&ls->waiting) && ls->n_busy == 0)
+    if (!ls->current && TAILQ_EMPTY(&ls->waiting))
         return; /* nobody was at work */
     switch_to(ls, NULL);
     ls->quantum_ns = next_quantum(ls);
-    ls->n_busy = 0;
+    next_epoch(ls);
     ls->turn++;
     while ((lane = next_with_credit(ls)))
         let_go(lane);

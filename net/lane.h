@@ -39,12 +39,13 @@ struct lane {
     struct lanes *lanes;
     int64_t credit_ns; /* what it may still use in this turn; below 0: owed */
     uint64_t turn;     /* that credit_ns is of */
+    uint64_t epoch;    /* when it was at work last */
     TAILQ_HEAD(lane_seats, lane_seat) waits;
     TAILQ_ENTRY(lane) link; /* among the lanes where somebody waits */
 };
 
 /*
- * share_ns: what one turn shares out among the lanes that were at work in the turn before, each at least least_ns; one
+ * share_ns: what one turn shares out among the lanes that were at work lately (in 20 ms), each at least least_ns; one
  * that was alone gets alone_ns. clock: for tests; NULL: CLOCK_MONOTONIC. l is kept, and calls lanes_turn at each turn's end.
  */
 struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int64_t alone_ns, int64_t (*clock)(void));

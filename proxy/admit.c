@@ -86,6 +86,9 @@ static enum exchange_state admit_handshake(struct exchange *x)
     if (!has_room(x, HOLD_HANDSHAKES, &v) || !keeps_pace(x, x->party, PACE_FAILED_HANDSHAKES, 1, &v) ||
         !keeps_pace(x, x->session->source_party, PACE_FAILED_HANDSHAKES, 1, &v))
         return refuse(x, &v);
+    if (!keeps_pace(x, x->party, PACE_HANDSHAKES, 1, &v))
+        return refuse(x, &v);
+    tally_add_pace(x->party->seat, PACE_HANDSHAKES, now_ms(x), 1);
     return EXCHANGE_STAY;
 }
 

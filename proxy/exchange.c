@@ -13,6 +13,8 @@
 
 static exchange_handler on_reply, on_done;
 
+enum { PENALTY_MS = 500 /* what keeps a flood of refusals cheap: each connection hears two a second */ };
+
 #define TO(state) (1u << EXCHANGE_##state)
 
 /* The design: what each state waits for, how long, and where it may go. */
@@ -288,7 +290,11 @@ static enum exchange_state on_reply(struct exchange *x, struct event ev)
     struct session *s = x->session;
     struct answer a = {.reason = x->reason, .detail = x->detail, .gateway = x->worker->gateway, .id = &x->id};
 
-    if (ev.type != EV_ENTER)
+    if (ev.type == EV_ENTER && x->summed) { /* refused again and again: it is in no hurry to hear so */
+        timer_set(s->timer, PENALTY_MS);
+        return EXCHANGE_STAY;
+    }
+    if (ev.type != EV_ENTER && ev.type != EV_DEADLINE)
         return EXCHANGE_STAY;
     a.status = reply_status(x);
     a.minor = x->head ? x->head->minor : 1;

@@ -24,7 +24,7 @@ struct limits {
     /* Of the gateway as a whole; proxy/quota.c holds them. Rates: a second, minute or hour as the key's help says. */
     size_t source_connections, sandbox_connections;
     size_t exchanges, sandbox_exchanges, dials, sandbox_dials, lookups, sandbox_lookups;
-    size_t handshakes, sandbox_handshakes, failed_handshakes;
+    size_t handshakes, sandbox_handshakes, handshake_rate, failed_handshakes;
     size_t records, sandbox_records, sandbox_denials, source_denials;
     size_t sandbox_bytes, sandbox_urls, sandbox_names;
 };

@@ -42,6 +42,7 @@ static const struct row paces[N_PACES] = {
                       10},
     [PACE_DENIALS] = {REASON_LIMIT_DENIALS, {OF(sandbox_denials), OF(source_denials)}, 0,
                       {"sandbox-denials", "source-denials"}, NULL, 0},
+    [PACE_HANDSHAKES] = {REASON_LIMIT_HANDSHAKES, {OF(handshake_rate), 0}, 0, {"handshake-rate", NULL}, NULL, 1},
     [PACE_FAILED_HANDSHAKES] = {REASON_LIMIT_HANDSHAKES, {OF(failed_handshakes), OF(failed_handshakes)}, 0,
                                 {"failed-handshakes", "failed-handshakes"}, NULL, 0},
     [PACE_JUNK_TOKENS] = {REASON_TOKEN_FAILURES, {0, OF(token_failures)}, 0, {NULL, "token-failures"}, NULL, 0},
@@ -82,7 +83,7 @@ static void explain(struct verdict *v, const struct row *r, const struct share *
                  held, most, r->common_key, active);
     else
         snprintf(v->detail, sizeof v->detail, "%" PRIu64 " of %" PRIu64 "%s, limits.%s", held, most,
-                 r->per_s ? " in 10 s" : "", r->keys[kind]);
+                 r->per_s == 10 ? " in 10 s" : "", r->keys[kind]);
 }
 
 enum { HOLD_RETRY_MS = 1000 };

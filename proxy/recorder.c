@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/pack.h"
 #include "base/say.h"
 #include "proxy/role.h"
@@ -14,7 +15,7 @@
 enum { KEEP_MAX = 4 << 20, WAITING_MAX = 4 << 20, COUNT_AT = 8, SETTLE_MS = 2000 };
 
 /* A batch costs the scribe a wake-up, whatever is in it: it waits until nothing else is ready, but no longer than this. */
-enum { GATHER_RECORDS = 48, GATHER_TURNS = 4 };
+enum { GATHER_RECORDS = 48, GATHER_TURNS = 4, GATHER_NS = 150 * 1000 };
 
 struct recorder {
     struct loop *loop;
@@ -28,6 +29,7 @@ struct recorder {
     struct buf batch;  /* the message of this turn, with its head; empty when count is 0 */
     uint32_t count;
     unsigned turns;   /* that it has waited */
+    int64_t gathers_since_ns; /* when the first of those ended */
     struct buf sent;  /* nobody waits, no answer yet: u64 role_seq and the record, one after another */
     struct buf again; /* nobody waits, to be sent when the scribe is open: records one after another */
     struct record_wait waiting; /* heads of rings; waiting is in order of role_seq */
@@ -317,9 +319,17 @@ static void on_end(void *arg)
     lose_scribe(arg);
 }
 
+/* A few short turns. Long ones are of somebody who makes no records: the others do not wait for more of those. */
 static bool waits_for_more(struct recorder *r)
 {
-    return r->count && r->count < GATHER_RECORDS && r->turns++ < GATHER_TURNS && loop_is_busy(r->loop);
+    int64_t now;
+
+    if (!r->count || r->count >= GATHER_RECORDS || r->turns++ >= GATHER_TURNS || !loop_is_busy(r->loop))
+        return false;
+    now = clock_mono_ns();
+    if (r->turns == 1)
+        r->gathers_since_ns = now;
+    return now - r->gathers_since_ns < GATHER_NS;
 }
 
 static void tell_settled(void *arg)

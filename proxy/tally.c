@@ -52,7 +52,8 @@ struct tally {
 
 static const int64_t windows[N_PACES] = {
     [PACE_RECORDS] = 10 * 1000,          [PACE_DENIALS] = 60 * 1000,  [PACE_FAILED_HANDSHAKES] = 60 * 1000,
-    [PACE_JUNK_TOKENS] = 60 * 1000,      [PACE_BYTES] = 3600 * 1000,  [PACE_URLS] = 3600 * 1000,
+    [PACE_JUNK_TOKENS] = 60 * 1000,      [PACE_HANDSHAKES] = 1000,
+    [PACE_BYTES] = 3600 * 1000,  [PACE_URLS] = 3600 * 1000,
     [PACE_NAMES] = 3600 * 1000,
 };
 

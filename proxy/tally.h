@@ -36,6 +36,7 @@ enum tally_hold {
 enum tally_pace {
     PACE_RECORDS,
     PACE_DENIALS,
+    PACE_HANDSHAKES,
     PACE_FAILED_HANDSHAKES,
     PACE_JUNK_TOKENS,
     PACE_BYTES,

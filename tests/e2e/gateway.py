@@ -17,7 +17,7 @@ PATIENCE = 60  # seconds: generous, a busy machine is no failure
 
 # Tests are a sandbox that asks for everything that is denied, as fast as it can: only test_limits.py has the defaults.
 LOOSE = {"sandbox-denials": 1000000, "source-denials": 1000000, "sandbox-records": 1000000, "records": 10000000,
-         "failed-handshakes": 100000, "sandbox-connections": 10000, "source-connections": 10000, "sandbox-names": 1000}
+         "failed-handshakes": 100000, "handshake-rate": 100000, "sandbox-connections": 10000, "source-connections": 10000, "sandbox-names": 1000}
 
 
 def with_limits(extra, limits):

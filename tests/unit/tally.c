@@ -316,7 +316,7 @@ static void test_parties(void **state)
 static const struct limits limits = {
     .connections = 100, .sandbox_connections = 10, .source_connections = 5, .exchanges = 12, .sandbox_exchanges = 8,
     .dials = 8, .sandbox_dials = 6, .lookups = 8, .sandbox_lookups = 3, .handshakes = 8, .sandbox_handshakes = 4,
-    .failed_handshakes = 4, .records = 100, .sandbox_records = 30, .sandbox_denials = 7, .source_denials = 6,
+    .handshake_rate = 5, .failed_handshakes = 4, .records = 100, .sandbox_records = 30, .sandbox_denials = 7, .source_denials = 6,
     .sandbox_bytes = 1000, .sandbox_urls = 9, .sandbox_names = 2, .token_failures = 3,
 };
 
@@ -347,6 +347,8 @@ static const struct quota_row {
      "300 of 300 in 10 s, limits.sandbox-records", NULL},
     {"denials of a sandbox", TALLY_SANDBOX, N_HOLDS + PACE_DENIALS, 7, 7, REASON_LIMIT_DENIALS, NULL, NULL},
     {"denials of a source", TALLY_SOURCE, N_HOLDS + PACE_DENIALS, 6, 6, REASON_LIMIT_DENIALS, NULL, NULL},
+    {"handshakes a second", TALLY_SANDBOX, N_HOLDS + PACE_HANDSHAKES, 5, 5, REASON_LIMIT_HANDSHAKES,
+     "5 of 5, limits.handshake-rate", NULL},
     {"failed handshakes of a sandbox", TALLY_SANDBOX, N_HOLDS + PACE_FAILED_HANDSHAKES, 4, 4, REASON_LIMIT_HANDSHAKES, NULL,
      NULL},
     {"failed handshakes of a source", TALLY_SOURCE, N_HOLDS + PACE_FAILED_HANDSHAKES, 4, 4, REASON_LIMIT_HANDSHAKES, NULL,

@@ -129,7 +129,7 @@ static void over_the_caps_the_oldest_goes(void **state)
 
 static void none_is_kept_when_none_may_be(void **state)
 {
-    static const struct pool_limits rows[] = {{0, 8, 100, 60000, NULL}, {4, 0, 100, 60000}};
+    static const struct pool_limits rows[] = {{0, 8, 100, 60000, NULL}, {4, 0, 100, 60000, NULL}};
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
