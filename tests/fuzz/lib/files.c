@@ -1,5 +1,6 @@
 #include "tests/fuzz/lib/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -49,12 +50,28 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return at->level ? remove(path) : 0;
 }
 
-void files_empty(const char *name)
-{
-    nftw(files_path(name), remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 void files_clear(void)
 {
-    files_empty(".");
+    nftw(files_directory(), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int is_visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+void files_keep_last(const char *name)
+{
+    struct dirent **list;
+    int n = scandir(files_path(name), &list, is_visible, alphasort);
+    char path[300];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", name, list[i]->d_name);
+        if (i + 1 < n)
+            unlink(files_path(path));
+        free(list[i]);
+    }
+    if (n >= 0)
+        free(list);
 }

@@ -10,8 +10,9 @@ const char *files_directory(void);
 const char *files_path(const char *name);
 /* Write a file of it anew. */
 void files_put(const char *name, struct slice bytes);
-/* Remove everything in it, or in a directory of it. */
+/* Remove everything in it. */
 void files_clear(void);
-void files_empty(const char *name);
+/* Remove all files of a directory in it but the last by name. */
+void files_keep_last(const char *name);
 
 #endif
