@@ -1,7 +1,30 @@
+from pathlib import Path
+
 import pytest
 
 from gateway import Gateway, free_port
 from origin import Origin, make_pki
+
+ALLOWED = Path(__file__).parent.parent / "skips.allowed"
+skipped = []  # for a reason that is not allowed
+
+
+def pytest_runtest_logreport(report):
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason not in ALLOWED.read_text().splitlines():
+            skipped.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_sessionfinish(session):
+    if skipped:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in skipped:
+        terminalreporter.write_line(f"skipped for a reason that tests/skips.allowed does not name: {line}", red=True)
+
 
 NAMES = ["registry.test", "upload.test", "other.test", "pypi.registry.test", "npm.registry.test", "git.registry.test"]
 
