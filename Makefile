@@ -48,7 +48,7 @@ E2E_SECONDS ?= 1200
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
+.PHONY: neighbours all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat ## build everything (V=1: show the commands)
@@ -65,6 +65,9 @@ test-deps: deps ## install what the tests and the demo need
 $(B)/.deps: tests/install
 	@tests/install build
 	@mkdir -p $(@D) && touch $@
+
+neighbours: test-deps $(B)/exeat $(patsubst %,$(B)/bench/%,load origin flood) ## hostile sandboxes beside an honest one, for some minutes
+	@EXEAT=$(abspath $(B)/exeat) NEIGHBOURS_ROUNDS=30 NEIGHBOURS_TURN=2 $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_neighbours.py
 
 $(B)/%.o: %.c Makefile | $(B)/.deps
 	@mkdir -p $(@D)

@@ -485,22 +485,24 @@ void session_cut(struct session *s, enum reason why)
         close_session(s, session_is_idle(s));
 }
 
-/* Told why, when it is between requests: then nothing of an answer is on its way. */
+/* The first is told why, when it is between requests: then nothing of an answer is on its way. */
 void session_evict(struct session *s)
 {
     struct worker *w = s->worker;
     int64_t wall_s = loop_wall_s(w->loop);
     struct sum first = {.reason = REASON_LIMIT_CONNECTIONS, .count = 1, .first_s = wall_s, .last_s = wall_s};
     struct answer a = {.reason = REASON_LIMIT_CONNECTIONS, .gateway = w->gateway, .id = &first.id, .minor = 1};
+    bool is_first;
 
     assert(!s->party);
     first.id = id_new(loop_wall_ns(w->loop) / 1000000);
     snprintf(first.detail, sizeof first.detail, "of connections without a token the oldest makes room");
     a.detail = first.detail;
-    if (sums_add(&s->source_party->sums, first.reason, first.detail, loop_now_ms(w->loop), wall_s, &first.id))
-        evidence_sum(w, s->source_party, &first);
     w->counters->decisions[first.reason]++;
-    if (s->state != SESSION_HEAD) {
+    is_first = sums_add(&s->source_party->sums, first.reason, first.detail, loop_now_ms(w->loop), wall_s, &first.id);
+    if (is_first)
+        evidence_sum(w, s->source_party, &first);
+    if (!is_first || s->state != SESSION_HEAD) { /* one of many costs no more than its end */
         close_session(s, false);
         return;
     }
