@@ -531,48 +531,6 @@ static void count_stranger(struct session *s)
     stream_set_lane(s->client, &s->source_party->lane);
 }
 
-/* ---- another configuration ---- */
-
-/* May the next request of this tunnel be allowed at all? */
-static bool tunnel_stands(const struct session *s)
-{
-    const struct worker *w = s->worker;
-    const struct tunnel *t = &s->tunnel;
-    const struct service *service = policy_find(w->role->policy, t->host, t->port);
-    struct fault why = {0};
-
-    if (!service || service_is_tls_port(service, t->port) != (t->scheme == SCHEME_HTTPS))
-        return false;
-    return verifier_recheck(w->verifier, s->identity, loop_wall_s(w->loop), &why) ||
-           (why.reason != REASON_TOKEN_ISSUER && why.reason != REASON_TOKEN_KEY_UNKNOWN);
-}
-
-static void drain_if_idle(struct session *s)
-{
-    s->closing = true;
-    if (session_is_idle(s) || s->state == SESSION_ACCEPT)
-        session_cut(s, REASON_POLICY_CHANGED);
-}
-
-void session_review(struct session *s)
-{
-    bool stands = !s->tunnel.open || tunnel_stands(s);
-
-    if (s->state == SESSION_CLOSED || s->state == SESSION_LINGER)
-        return;
-    s->closing |= !stands;
-    if (s->exchange)
-        exchange_feed(s->exchange, (struct event){.type = EV_POLICY});
-    else if (!stands)
-        drain_if_idle(s);
-}
-
-void session_drain(struct session *s)
-{
-    if (s->state != SESSION_CLOSED && s->state != SESSION_LINGER)
-        drain_if_idle(s);
-}
-
 void session_start(struct worker *w, int fd, const char *listener, const struct addr *source)
 {
     struct session *s = calloc(1, sizeof *s);

@@ -82,7 +82,7 @@ void session_cut(struct session *s, enum reason why);
 void session_is_known(struct session *s);
 /* Its source has too many strangers, of which it is the oldest: it is told so, and closed. */
 void session_evict(struct session *s);
-/* Another configuration is in force: what it no longer allows ends here, what is idle under it goes. */
+/* proxy/review.c. Another configuration is in force: what it no longer allows ends here, what is idle under it goes. */
 void session_review(struct session *s);
 /* Its listener goes: no further request is read. */
 void session_drain(struct session *s);
