@@ -20,6 +20,7 @@ struct lanes {
     uint64_t epoch;     /* who was at work is counted for 20 ms: who waits for an answer has not left */
     int64_t epoch_ns;   /* began */
     size_t n_busy, n_before; /* lanes at work in this one, and in the one before */
+    bool asked; /* a lane was found out in this turn, and did not wait: the next one must come all the same */
     struct lane *current;
     int64_t since_ns;   /* current's time runs from here */
     struct lane_list waiting;
@@ -89,6 +90,7 @@ bool lane_is_out(struct lane *lane)
     if (lane == ls->current)
         charge(ls);
     bring_up(ls, lane);
+    ls->asked = ls->asked || lane->credit_ns <= 0;
     return lane->credit_ns <= 0;
 }
 
@@ -222,8 +224,9 @@ void lanes_turn(void *arg)
     struct lanes *ls = arg;
     struct lane *lane;
 
-    if (!ls->current && TAILQ_EMPTY(&ls->waiting))
+    if (!ls->current && !ls->asked && TAILQ_EMPTY(&ls->waiting))
         return; /* nobody was at work */
+    ls->asked = false;
     switch_to(ls, NULL);
     ls->quantum_ns = next_quantum(ls);
     next_epoch(ls);

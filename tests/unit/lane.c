@@ -184,12 +184,33 @@ static void test_ending(void **state)
     free(ls);
 }
 
+/* The one who accepts asks, does not wait in its lane, and is told again in the next turn: a debt is paid though nobody else is at work. */
+static void test_debt_of_who_only_asks(void **state)
+{
+    struct lanes *ls = lanes_new(NULL, SHARE, LEAST, ALONE, read_clock);
+    struct lane lane;
+    int turns = 0;
+
+    (void)state;
+    lane_init(&lane, ls);
+    lane_enter(&lane);
+    now += 10 * ALONE;
+    lanes_turn(ls);
+    assert_true(lane_is_out(&lane));
+    while (lane_is_out(&lane) && turns++ < 1000)
+        lanes_turn(ls);
+    assert_in_range(turns, 1, 100);
+    lane_clear(&lane);
+    free(ls);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_ending),
+        cmocka_unit_test(test_debt_of_who_only_asks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
