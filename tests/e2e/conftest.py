@@ -80,6 +80,18 @@ def gateway(tmp_path_factory, pki, origins, request):
     assert status == 0, "the gateway did not stop in order"
 
 
+@pytest.fixture
+def token(gateway):
+    return gateway.token(BOTH)
+
+
+@pytest.fixture
+def tunnel(gateway, token):
+    wire = gateway.tunnel("registry.test", token)
+    yield wire
+    wire.close()
+
+
 @pytest.fixture(autouse=True)
 def fresh(origins):
     for origin in origins:

@@ -12,18 +12,6 @@ EXTRA = "limits: {header-time: 2s, head: 16k}"
 UNRECOGNIZED_NAME, NO_APPLICATION_PROTOCOL = b"\x15\x03\x03\x00\x02\x02\x70", b"\x15\x03\x03\x00\x02\x02\x78"
 
 
-@pytest.fixture
-def token(gateway):
-    return gateway.token(BOTH)
-
-
-@pytest.fixture
-def tunnel(gateway, token):
-    wire = gateway.tunnel("registry.test", token)
-    yield wire
-    wire.close()
-
-
 def get(path="/pkg/a", host="registry.test", fields="", method="GET"):
     return f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"
 

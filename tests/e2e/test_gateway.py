@@ -24,18 +24,6 @@ def absolute(token, path="/pkg/a", host="registry.test", method="GET", fields=""
 
 
 @pytest.fixture
-def token(gateway):
-    return gateway.token(BOTH)
-
-
-@pytest.fixture
-def tunnel(gateway, token):
-    wire = gateway.tunnel("registry.test", token)
-    yield wire
-    wire.close()
-
-
-@pytest.fixture
 def upload(gateway, token):
     wire = gateway.tunnel("upload.test", token)
     yield wire
