@@ -8,7 +8,7 @@
  * but JWT, and so the at+jwt of RFC 9068; takes a key as text and parses it each time; lets the token's header choose
  * how that text is used (HS256 verifies with the text of a public key); takes a NULL or empty key for "do not
  * verify"; and decodes leniently. All it would do after the strict reading is one call to EVP_DigestVerify.
- * tests/unit/token.c keeps it as a second opinion, and shows that each of its traps is refused here.
+ * tests/unit/libjwt.c keeps it as a second opinion, and shows that each of its traps is refused here.
  */
 #ifndef AUTHZ_TOKEN_H
 #define AUTHZ_TOKEN_H
