@@ -46,7 +46,16 @@ static const struct known {
     AMBIENT("x-custom-ip-authorization"), AMBIENT("x-http-path-override"), AMBIENT("x-http-destinationurl"),
     AMBIENT("x-override-url"), AMBIENT("x-backend-host"), AMBIENT("x-real-host"), AMBIENT("x-remote-host"),
     AMBIENT("x-scheme"), AMBIENT("x-url-scheme"), AMBIENT("front-end-https"), AMBIENT("x-client-verify"),
-    AMBIENT("x-client-dn"), AMBIENT("x-internal-request"),
+    AMBIENT("x-client-dn"), AMBIENT("x-internal-request"), AMBIENT("via"), AMBIENT("x-method"),
+    AMBIENT("x-remote-group"), AMBIENT("x-remote-groups"), AMBIENT("x-remote-name"), AMBIENT("x-remote-email"),
+    AMBIENT("x-auth-user"), AMBIENT("x-auth-username"), AMBIENT("x-auth-email"), AMBIENT("x-auth-groups"),
+    AMBIENT("x-auth-roles"), AMBIENT("x-user-id"), AMBIENT("x-user-email"), AMBIENT("x-user-name"),
+    AMBIENT("x-username"), AMBIENT("x-email"), AMBIENT("x-groups"), AMBIENT("x-roles"), AMBIENT("x-token-subject"),
+    AMBIENT("x-authenticated-userid"), AMBIENT("x-authenticated-scope"), AMBIENT("x-anonymous-consumer"),
+    AMBIENT("x-openam-username"), AMBIENT("iv-user"), AMBIENT("iv-groups"), AMBIENT("sm-user"), AMBIENT("remote-addr"),
+    AMBIENT("remote-host"), AMBIENT("auth-user"), AMBIENT("sudo"), AMBIENT("x-jwt-assertion"),
+    AMBIENT("x-goog-iap-jwt-assertion"), AMBIENT("x-endpoint-api-userinfo"), AMBIENT("x-apigateway-api-userinfo"),
+    AMBIENT("x-artifactory-override-base-url"), AMBIENT("x-forward-for"), AMBIENT("x-real-port"),
 
     /* Written with an underscore, that is: what a server behind CGI's spelling takes for the real ones. */
     AMBIENT("host"), AMBIENT("content-length"),
@@ -103,6 +112,9 @@ static bool is_family(struct slice name)
         SLICE("x-envoy-"),            SLICE("x-ssl-"),            SLICE("x-appengine-"),
         SLICE("x-ms-client-principal"), SLICE("x-goog-authenticated-user-"), SLICE("x-pomerium-"),
         SLICE("x-tailscale-"),        SLICE("tailscale-"),        SLICE("cf-access-authenticated-"),
+        SLICE("x-remote-extra-"),     SLICE("impersonate-"),      SLICE("x-consumer-"),
+        SLICE("x-credential-"),       SLICE("x-authentik-"),      SLICE("x-vouch-"),
+        SLICE("x-webauth-"),          SLICE("oidc-claim-"),       SLICE("x-shib-"),
     };
 
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)

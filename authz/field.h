@@ -9,7 +9,7 @@ enum {
     FIELD_CREDENTIAL = 1,
     /*
      * Claims something that only a gateway may say, or changes what the request is: X-Forwarded-*, X-Real-IP,
-     * X-Original-URL, X-HTTP-Method-Override, Remote-User, ...
+     * X-Original-URL, X-HTTP-Method-Override, Remote-User, Via (we write our own), Impersonate-User, ...
      */
     FIELD_AMBIENT = 2,
     /* Belongs to one connection, or to the client and us (RFC 9110 7.6.1, 11.7): never forwarded. */

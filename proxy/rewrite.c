@@ -50,14 +50,20 @@ static void note_dropped(struct buf *dropped, struct slice name)
     buf_append(dropped, name);
 }
 
+static void put_own_via(struct buf *out, const char *via)
+{
+    buf_append(out, SLICE("Via: "));
+    buf_text(out, via);
+    buf_append(out, SLICE("\r\n"));
+}
+
+/* What a response came through stays, and we come last. */
 static void put_via(struct buf *out, const struct head *h, const char *via)
 {
     for (size_t i = 0; i < h->n_fields; i++)
         if (slice_is_nocase(h->fields[i].name, "via"))
             put_field(out, h->fields[i].name, h->fields[i].value);
-    buf_append(out, SLICE("Via: "));
-    buf_text(out, via);
-    buf_append(out, SLICE("\r\n"));
+    put_own_via(out, via);
 }
 
 void rewrite_request(const struct request *r, const struct service *s, const char *via, struct buf *out,
@@ -73,7 +79,7 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
     for (size_t i = 0; i < h->n_fields; i++) {
         struct slice name = h->fields[i].name;
 
-        if (is_ours(name) || slice_is_nocase(name, "via") || head_is_hop(h, name))
+        if (is_ours(name) || head_is_hop(h, name))
             continue;
         if (service_forwards_field(s, name))
             put_field(out, name, h->fields[i].value);
@@ -83,7 +89,7 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
     put_framing(out, h->framing, h->length);
     if (h->expect_continue)
         buf_append(out, SLICE("Expect: 100-continue\r\n"));
-    put_via(out, h, via);
+    put_own_via(out, via);
     buf_append(out, SLICE("\r\n"));
 }
 

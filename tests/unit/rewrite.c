@@ -54,8 +54,8 @@ static const struct {
      "POST / HTTP/1.1\r\n" REGISTRY "Transfer-Encoding: chunked\r\n" VIA, ""},
     {"an expectation goes on once", "POST / HTTP/1.1\r\n" REGISTRY "Expect: 100-Continue\r\nContent-Length: 1\r\n\r\n",
      "POST / HTTP/1.1\r\n" REGISTRY "Content-Length: 1\r\nExpect: 100-continue\r\n" VIA, ""},
-    {"earlier Via stays before ours", "GET / HTTP/1.1\r\n" REGISTRY "Via: 1.0 a\r\nX: 1\r\n\r\n",
-     "GET / HTTP/1.1\r\n" REGISTRY "X: 1\r\nVia: 1.0 a\r\n" VIA, ""},
+    {"a sandbox's Via is its own word: dropped and named", "GET / HTTP/1.1\r\n" REGISTRY "Via: 1.0 a\r\nX: 1\r\n\r\n",
+     "GET / HTTP/1.1\r\n" REGISTRY "X: 1\r\n" VIA, "Via"},
     {"a request of HTTP/1.0 goes on as 1.1", "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\n" REGISTRY VIA, ""},
 };
 
