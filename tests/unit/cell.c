@@ -1,6 +1,6 @@
 /*
  * The cell of each role, closed around a process that then tries what it may and what it may not. The parent hears what the
- * kernel refused, as the supervisor does. And the warden, which counts and records it.
+ * kernel refused, as the supervisor does.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,10 +29,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/say.h"
-#include "journal/record.h"
 #include "net/jail.h"
-#include "proxy/warden.h"
+#include "proxy/cell.h"
+#include "tests/unit/prisoner.h"
 #include "tests/unit/scratch.h"
 
 /* What a prisoner has: it was opened before the cell was closed. */
@@ -241,48 +240,9 @@ static void gather_belongings(const struct scratch *scratch)
 
 /* ---- the prisoner ---- */
 
-struct word {
-    unsigned walls;
-    int error; /* of the attempt; -1: the cell could not be closed */
-};
-
-static void give(int fd, const struct word *word, int ear)
-{
-    struct iovec part = {(void *)word, sizeof *word};
-    char space[CMSG_SPACE(sizeof ear)] = {0};
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
-
-    if (ear >= 0) {
-        struct cmsghdr *h;
-
-        m.msg_control = space;
-        m.msg_controllen = sizeof space;
-        h = CMSG_FIRSTHDR(&m);
-        h->cmsg_level = SOL_SOCKET;
-        h->cmsg_type = SCM_RIGHTS;
-        h->cmsg_len = CMSG_LEN(sizeof ear);
-        memcpy(CMSG_DATA(h), &ear, sizeof ear);
-    }
-    if (sendmsg(fd, &m, 0) < 0)
-        _exit(2);
-}
-
-static int take(int fd, struct word *word)
-{
-    struct iovec part = {word, sizeof *word};
-    char space[CMSG_SPACE(sizeof(int))];
-    struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
-    int ear = -1;
-
-    assert_int_equal(recvmsg(fd, &m, MSG_CMSG_CLOEXEC), sizeof *word);
-    if (CMSG_FIRSTHDR(&m))
-        memcpy(&ear, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof ear);
-    return ear;
-}
-
 static void be_prisoner(enum role role, long (*attempt)(void), int line)
 {
-    struct word word = {0};
+    struct prisoner_word word = {0};
     struct fault why;
     int ear;
 
@@ -291,17 +251,17 @@ static void be_prisoner(enum role role, long (*attempt)(void), int line)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (!cell_close(role, role == ROLE_SCRIBE ? has.journal : -1, &word.walls, &ear, &why))
         word.error = -1;
-    give(line, &word, ear);
+    prisoner_give(line, &word, ear);
     if (ear >= 0)
         close(ear);
     if (word.error == 0 && attempt() < 0)
         word.error = errno;
-    give(line, &word, -1);
+    prisoner_give(line, &word, -1);
     _exit(0);
 }
 
 struct outcome {
-    struct word word;
+    struct prisoner_word word;
     char refused[32];
     bool ends;
 };
@@ -335,7 +295,7 @@ static struct outcome try(enum role role, long (*attempt)(void))
     if (child == 0)
         be_prisoner(role, attempt, line[1]);
     close(line[1]);
-    ear = take(line[0], &o.word);
+    ear = prisoner_take(line[0], &o.word);
     attend(line[0], ear, &o);
     assert_int_equal(waitpid(child, &status, 0), child);
     close(line[0]);
@@ -409,216 +369,17 @@ static void every_role_is_explained(void **state)
     }
 }
 
-/* ---- the warden ---- */
-
-static struct ward {
-    struct loop *loop;
-    struct recorder *recorder;
-    struct channel *scribe;
-    struct warden *warden;
-    struct buf records;
-    int ended;
-} ward;
-
-static void on_record(void *arg, uint16_t type, struct slice payload, int fd)
-{
-    struct slice batch = slice_from(payload, 12);
-    enum record_kind kind;
-    bool bad = false;
-
-    (void)arg, (void)fd;
-    assert_int_equal(type, MSG_RECORDS);
-    while (record_next(&batch, &kind, &ward.records, &bad))
-        buf_printf(&ward.records, " %s\n", record_kind_name(kind));
-    assert_false(bad);
-}
-
-static void on_nothing(void *arg)
-{
-    (void)arg;
-}
-
-static void on_end_wanted(void *arg)
-{
-    (void)arg;
-    ward.ended++;
-}
-
-static void stop_loop(void *arg)
-{
-    loop_stop(arg);
-}
-
-static void turn(void)
-{
-    struct timer *t = timer_new(ward.loop, stop_loop, ward.loop);
-
-    timer_set(t, 20);
-    loop_run(ward.loop);
-    timer_free(t);
-}
-
-static void open_ward(void)
-{
-    static const struct channel_handler scribe = {on_record, on_nothing};
-    int pair[2];
-
-    ward = (struct ward){.loop = loop_new()};
-    assert_true(channel_pair(pair, NULL));
-    ward.recorder = recorder_new(ward.loop);
-    ward.scribe = channel_new(ward.loop, pair[1], &scribe, NULL);
-    recorder_attach(ward.recorder, pair[0]);
-    channel_send(ward.scribe, MSG_RECORDED, SLICE("\0\0\0\0\0\0\0\0"), -1);
-    ward.warden = warden_new(ward.loop, ward.recorder, ROLE_WORKER, 3, on_end_wanted, NULL);
-    turn();
-}
-
-static void close_ward(void)
-{
-    warden_free(ward.warden);
-    recorder_free(ward.recorder);
-    channel_free(ward.scribe);
-    buf_free(&ward.records);
-    loop_free(ward.loop);
-}
-
-static void must_record(const char *what)
-{
-    if (slice_search(buf_slice(&ward.records), slice_of(what)) < 0)
-        fail_msg("no %s in %.*s", what, SLICE_ARG(buf_slice(&ward.records)));
-}
-
-static uint64_t times(const char *what)
-{
-    size_t n;
-    const struct warden_count *counts = warden_counts(ward.warden, &n);
-
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(counts[i].what, what) == 0)
-            return counts[i].times;
-    return 0;
-}
-
-static void a_message_outside_the_table_is_recorded_and_ends_who_sent_it_once(void **state)
-{
-    (void)state;
-    open_ward();
-    warden_close(ward.warden, CELL_CALLS, -1);
-    warden_accuse(ward.warden, "keeper", SLICE("a second key"));
-    warden_accuse(ward.warden, "porter", SLICE("what it sent before it was gone"));
-    turn();
-    assert_int_equal(ward.ended, 1);
-    assert_int_equal(times("message"), 1);
-    must_record("\"reason\":\"role_violation\"");
-    must_record("\"violation\":{\"role\":\"worker 3\",\"what\":\"message\"}");
-    must_record("it sent the keeper what its table does not allow: a second key; it is ended");
-    must_record(" finding\n");
-    warden_leave(ward.warden, false);
-    assert_false(warden_is_closed(ward.warden));
-    warden_close(ward.warden, CELL_CALLS, -1); /* the next process of this place */
-    warden_accuse(ward.warden, "keeper", SLICE("again"));
-    assert_int_equal(ward.ended, 2);
-    assert_int_equal(warden_refused(ward.warden), 2);
-    close_ward();
-}
-
-static void an_end_by_the_kernel_is_counted(void **state)
-{
-    (void)state;
-    open_ward();
-    warden_close(ward.warden, CELL_CALLS, -1);
-    warden_leave(ward.warden, true);
-    turn();
-    assert_int_equal(ward.ended, 0); /* it is gone already */
-    assert_int_equal(warden_ended(ward.warden), 1);
-    must_record("the kernel ended it");
-    close_ward();
-}
-
-/* A prisoner of the warden's: does the same harmless call n times, then a hostile one. */
-static pid_t start_ward_prisoner(int n, bool hostile)
-{
-    int line[2];
-    struct word word;
-    pid_t child;
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line), 0);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        struct fault why;
-        int ear;
-
-        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (!cell_close(ROLE_WORKER, -1, &word.walls, &ear, &why))
-            _exit(2);
-        give(line[1], &word, ear);
-        close(ear);
-        for (int i = 0; i < n; i++)
-            ask_for_times();
-        _exit(hostile && read_passwd() == 0 ? 1 : 0);
-    }
-    warden_close(ward.warden, CELL_CALLS | CELL_HEARD, take(line[0], &word));
-    close(line[0]);
-    close(line[1]);
-    return child;
-}
-
-static void refused_calls_are_counted_and_a_hostile_one_gets_no_answer(void **state)
-{
-    pid_t child;
-    int status;
-
-    (void)state;
-    open_ward();
-    child = start_ward_prisoner(5, true);
-    for (int i = 0; i < 500 && !ward.ended; i++)
-        turn();
-    assert_int_equal(ward.ended, 1);
-    assert_int_equal(waitpid(child, &status, WNOHANG), 0); /* it waits for the answer that never comes */
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(times("times"), 5);
-    assert_int_equal(times("openat"), 1);
-    turn();
-    must_record("\"what\":\"times\"");
-    must_record("\"what\":\"openat\"");
-    close_ward();
-}
-
-static void nobody_goes_on_for_ever_with_what_is_refused(void **state)
-{
-    pid_t child;
-
-    (void)state;
-    open_ward();
-    child = start_ward_prisoner(100000, false);
-    for (int i = 0; i < 500 && !ward.ended; i++)
-        turn();
-    assert_int_equal(ward.ended, 1);
-    kill(child, SIGKILL);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    close_ward();
-}
-
 int main(void)
 {
     const struct CMUnitTest closed[] = {
         cmocka_unit_test(each_role_may_what_its_table_says_and_nothing_else),
         cmocka_unit_test(every_role_is_explained),
-        cmocka_unit_test(a_message_outside_the_table_is_recorded_and_ends_who_sent_it_once),
-        cmocka_unit_test(an_end_by_the_kernel_is_counted),
-        cmocka_unit_test(refused_calls_are_counted_and_a_hostile_one_gets_no_answer),
-        cmocka_unit_test(nobody_goes_on_for_ever_with_what_is_refused),
     };
     const struct CMUnitTest relaxed[] = {
         cmocka_unit_test(a_relaxed_cell_says_so),
         cmocka_unit_test(every_role_is_explained),
-        cmocka_unit_test(a_message_outside_the_table_is_recorded_and_ends_who_sent_it_once),
     };
 
-    say_level(SAY_ERROR);
     return cell_is_relaxed() ? cmocka_run_group_tests_name("cell, relaxed", relaxed, NULL, NULL)
                              : cmocka_run_group_tests_name("cell", closed, NULL, NULL);
 }
