@@ -194,6 +194,8 @@ bare: ## `make demo` in a fresh Debian tree (root; not part of check)
 install: $(B)/exeat man ## install into $(DESTDIR)$(PREFIX)
 	install -D -m 755 $(B)/exeat $(DESTDIR)$(PREFIX)/bin/exeat
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(B)/man/*.1
+	sed 's,@PREFIX@,$(PREFIX),' sandbox/exeat-token@.service >$(B)/exeat-token@.service
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(B)/exeat-token@.service
 	[ ! -f proxy.conf.example ] || install -D -m 644 proxy.conf.example $(DESTDIR)$(PREFIX)/share/doc/exeat/proxy.conf.example
 
 clean: ## remove what was built

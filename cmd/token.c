@@ -57,7 +57,7 @@ bool token_read(const char *file, struct buf *out, struct fault *why)
 
 const struct command command_token = {
     .name = "token",
-    .summary = "issue, look into and revoke leave tokens",
+    .summary = "issue, renew, look into and revoke leave tokens",
     .topic = TOPIC_LEAVE,
-    .subcommands = (const struct command *const[]){&token_issue, &token_inspect, &token_revoke, NULL},
+    .subcommands = (const struct command *const[]){&token_issue, &token_renew, &token_inspect, &token_revoke, NULL},
 };

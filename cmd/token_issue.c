@@ -114,7 +114,16 @@ static bool check_result(const struct token_config *c, struct slice token, int64
     return false;
 }
 
-static bool issue(const struct invocation *inv, const struct token_config *c, struct buf *token, struct fault *why)
+/* The life that is asked for, or 15 minutes, or what the issuer may give. */
+static int64_t choose_life_s(const struct invocation *inv, const struct issuer *issuer)
+{
+    int64_t most_ms = issuer_max_lifetime_s(issuer) * 1000;
+
+    return option_number(inv->options, "lifetime", most_ms < LIFETIME_MS ? most_ms : LIFETIME_MS) / 1000;
+}
+
+static bool issue(const struct invocation *inv, const struct token_config *c, struct buf *token, int64_t *life_ms,
+                  struct fault *why)
 {
     const struct conf_item *item = choose_issuer(c->conf, option_text(inv->options, "issuer"), why);
     const struct issuer *issuer = NULL;
@@ -128,8 +137,8 @@ static bool issue(const struct invocation *inv, const struct token_config *c, st
     if (!item)
         return false;
     issuer = issuers_named(c->issuers, conf_name(item));
-    life_s = issuer_max_lifetime_s(issuer) * 1000 < LIFETIME_MS ? issuer_max_lifetime_s(issuer) : LIFETIME_MS / 1000;
-    life_s = option_number(inv->options, "lifetime", life_s * 1000) / 1000;
+    life_s = choose_life_s(inv, issuer);
+    *life_ms = life_s * 1000;
     if (!check_wishes(inv, c->conf, issuer, life_s, why))
         goto out;
     if (!(path = key_path(item))) {
@@ -164,30 +173,42 @@ out:
     return ok;
 }
 
+bool token_make(const struct invocation *inv, bool warn, struct buf *token, int64_t *life_ms, struct fault *why)
+{
+    struct token_config c = {0};
+    bool ok;
+
+    if (!token_config_load(&c, inv->config, why))
+        return false;
+    ok = issue(inv, &c, token, life_ms, why);
+    if (ok && warn)
+        warn_of_scopes(c.conf, option_text(inv->options, "scope"));
+    if (ok)
+        buf_char(token, '\n');
+    else
+        why->kind = why->kind == FAULT_REFUSED ? FAULT_USAGE : why->kind;
+    token_config_clear(&c);
+    return ok;
+}
+
 static int run(const struct invocation *inv)
 {
     const char *output = option_text(inv->options, "output");
-    struct token_config c = {0};
     struct fault why = {0};
     struct buf token = {0};
     int status = STATUS_YES;
+    int64_t life_ms;
 
-    if (!token_config_load(&c, inv->config, &why))
-        return command_fail(inv, &why);
-    if (!issue(inv, &c, &token, &why)) {
-        why.kind = why.kind == FAULT_REFUSED ? FAULT_USAGE : why.kind;
+    if (!token_make(inv, true, &token, &life_ms, &why)) {
         status = command_fail(inv, &why);
         goto out;
     }
-    warn_of_scopes(c.conf, option_text(inv->options, "scope"));
-    buf_char(&token, '\n');
     if (!output)
         status = command_print(inv, &token);
     else if (!file_replace(output, 0600, buf_slice(&token), &why))
         status = command_fail(inv, &why);
 out:
     buf_wipe(&token);
-    token_config_clear(&c);
     return status;
 }
 
@@ -207,15 +228,7 @@ const struct command token_issue = {
                 "  exeat token issue --sandbox vm1 --scope npm:read --details only-get.json | exeat token inspect\n",
     .options =
         (const struct option_spec[]){
-            {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "who it is for: the token's sub", false, true},
-            {"scope", 0, OPTION_TEXT, "SCOPES", NULL, "what for: scopes of services, with blanks between them", false,
-             false},
-            {"lifetime", 0, OPTION_TIME, "TIME", NULL, "how long it is good; 15m, or the issuer's max-lifetime when shorter",
-             false, false},
-            {"client-id", 0, OPTION_TEXT, "ID", NULL, "who asked for it; exeat-cli", false, false},
-            {"listener", 0, OPTION_TEXT, "NAME", NULL, "bind it: good at this listener only", false, false},
-            {"details", 0, OPTION_TEXT, "FILE", NULL, "authorization_details that narrow it", false, false},
-            {"issuer", 0, OPTION_TEXT, "NAME", NULL, "which of the configured issuers; the one that can", false, false},
+            TOKEN_OPTIONS,
             {"output", 'o', OPTION_TEXT, "FILE", NULL, "write it there (mode 0600), replaced as a whole", false, false},
             {0},
         },
