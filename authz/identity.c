@@ -28,7 +28,7 @@ struct identity {
     int64_t issued_s, expires_s;
     uint64_t key_mark;
     unsigned char fingerprint[32];
-    struct identity_mark jti_mark, sandbox_mark;
+    struct identity_mark jti_mark, sandbox_mark, quarantine_mark;
 };
 
 struct identity_mark identity_mark_of(const char *kind, struct slice value)
@@ -71,6 +71,7 @@ struct identity *identity_make(const struct identity_claims *c, struct fault *wh
         memcpy(i->fingerprint, c->fingerprint, sizeof i->fingerprint);
     i->jti_mark = identity_mark_of("jti", slice_of(c->jti));
     i->sandbox_mark = identity_mark_of("sandbox", slice_of(c->sandbox));
+    i->quarantine_mark = identity_mark_of("quarantine", slice_of(c->sandbox));
     return i;
 }
 
@@ -187,4 +188,9 @@ struct identity_mark identity_jti_mark(const struct identity *i)
 struct identity_mark identity_sandbox_mark(const struct identity *i)
 {
     return i->sandbox_mark;
+}
+
+struct identity_mark identity_quarantine_mark(const struct identity *i)
+{
+    return i->quarantine_mark;
 }

@@ -69,5 +69,6 @@ struct identity_mark {
 struct identity_mark identity_mark_of(const char *kind, struct slice value);
 struct identity_mark identity_jti_mark(const struct identity *i);
 struct identity_mark identity_sandbox_mark(const struct identity *i);
+struct identity_mark identity_quarantine_mark(const struct identity *i); /* of the sandbox, as "quarantine" */
 
 #endif

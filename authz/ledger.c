@@ -12,13 +12,19 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/table.h"
 #include "base/text.h"
 
-enum { LEDGER_MAX = 64 << 20, VALUE_MAX = 256 };
+enum { LEDGER_MAX = 64 << 20, VALUE_MAX = 256, SANDBOX_MAX = 128, WHY_MAX = 512 };
 #define TIME_MAX 253402300799
 
 static const char *const kinds[] = {
-    [REVOKE_JTI] = "jti", [REVOKE_SANDBOX] = "sandbox", [REVOKE_ISSUED_BEFORE] = "issued-before"};
+    [REVOKE_JTI] = "jti",
+    [REVOKE_SANDBOX] = "sandbox",
+    [REVOKE_ISSUED_BEFORE] = "issued-before",
+    [REVOKE_QUARANTINE] = "quarantine",
+    [REVOKE_RELEASE] = "release",
+};
 
 const char *revocation_kind_name(enum revocation_kind kind)
 {
@@ -35,8 +41,15 @@ bool revocation_kind_find(struct slice name, enum revocation_kind *out)
     return false;
 }
 
+bool revocation_is_quarantine(enum revocation_kind kind)
+{
+    return kind == REVOKE_QUARANTINE || kind == REVOKE_RELEASE;
+}
+
 bool revocation_check(enum revocation_kind kind, struct slice value, struct fault *why)
 {
+    size_t most = revocation_is_quarantine(kind) ? SANDBOX_MAX : VALUE_MAX;
+    const char *what = revocation_is_quarantine(kind) ? "sandbox" : kinds[kind];
     uint64_t seconds;
 
     if (kind == REVOKE_ISSUED_BEFORE)
@@ -44,12 +57,12 @@ bool revocation_check(enum revocation_kind kind, struct slice value, struct faul
                fault_set(why, FAULT_USAGE, "expected a time in seconds since 1970");
     for (size_t i = 0; i < value.len; i++)
         if (value.ptr[i] <= 0x20 || value.ptr[i] >= 0x7f)
-            return fault_set(why, FAULT_USAGE, "a %s is visible ASCII", kinds[kind]);
-    return (value.len > 0 && value.len <= VALUE_MAX) ||
-           fault_set(why, FAULT_USAGE, "a %s has 1 to %d characters", kinds[kind], VALUE_MAX);
+            return fault_set(why, FAULT_USAGE, "a %s is visible ASCII", what);
+    return (value.len > 0 && value.len <= most) ||
+           fault_set(why, FAULT_USAGE, "a %s has 1 to %zu characters", what, most);
 }
 
-/* The entry's value borrows from object. */
+/* The entry's texts borrow from object. */
 static bool read_object(json_t *object, struct ledger_entry *e)
 {
     const char *schema = json_string_value(json_object_get(object, "schema"));
@@ -58,6 +71,10 @@ static bool read_object(json_t *object, struct ledger_entry *e)
 
     e->value = slice_of(json_string_value(json_object_get(object, "value")));
     e->until_s = json_integer_value(until);
+    e->by = slice_of(json_string_value(json_object_get(object, "by")));
+    e->why = slice_of(json_string_value(json_object_get(object, "why")));
+    e->at = slice_of(json_string_value(json_object_get(object, "at")));
+    e->uid = json_is_integer(json_object_get(object, "uid")) ? json_integer_value(json_object_get(object, "uid")) : -1;
     return schema && strcmp(schema, "exeat.revocation/1") == 0 && json_is_integer(until) && e->until_s >= 0 &&
            revocation_kind_find(slice_of(kind), &e->kind) && revocation_check(e->kind, e->value, NULL);
 }
@@ -148,7 +165,16 @@ static void write_line(struct buf *out, const struct ledger_entry *e)
     clock_rfc3339(out, clock_wall_ns());
     buf_printf(out, "\",\"kind\":\"%s\",\"value\":", kinds[e->kind]);
     text_json(out, e->value);
-    buf_printf(out, ",\"until\":%lld}\n", (long long)e->until_s);
+    buf_printf(out, ",\"until\":%lld", (long long)e->until_s);
+    if (revocation_is_quarantine(e->kind)) {
+        buf_text(out, ",\"by\":");
+        text_json(out, e->by);
+        if (e->uid >= 0)
+            buf_printf(out, ",\"uid\":%lld", (long long)e->uid);
+        buf_text(out, ",\"why\":");
+        text_json(out, slice_cut(e->why, 0, e->why.len < WHY_MAX ? e->why.len : WHY_MAX));
+    }
+    buf_text(out, "}\n");
 }
 
 /* Cut off what a crash left after the last newline. */
@@ -184,13 +210,29 @@ struct compaction {
     struct buf kept;
     int64_t now_s;
     bool dropped;
+    struct table *last; /* of each sandbox that was quarantined or released, the last line that says so */
 };
+
+static void note_last(void *arg, struct slice line, const struct ledger_entry *e)
+{
+    struct compaction *c = arg;
+
+    if (revocation_is_quarantine(e->kind))
+        table_put(c->last, e->value, (void *)line.ptr);
+}
+
+static bool is_over(const struct compaction *c, struct slice line, const struct ledger_entry *e)
+{
+    if (revocation_is_quarantine(e->kind))
+        return e->kind == REVOKE_RELEASE || table_get(c->last, e->value) != line.ptr;
+    return e->until_s && e->until_s <= c->now_s && e->kind != REVOKE_ISSUED_BEFORE;
+}
 
 static void keep(void *arg, struct slice line, const struct ledger_entry *e)
 {
     struct compaction *c = arg;
 
-    if (e->until_s && e->until_s <= c->now_s && e->kind != REVOKE_ISSUED_BEFORE)
+    if (is_over(c, line, e))
         c->dropped = true;
     else
         buf_append(&c->kept, line);
@@ -208,7 +250,10 @@ bool ledger_compact(const char *path, int64_t now_s, struct fault *why)
         return true;
     if (fd < 0)
         return fault_set(why, absent.kind, "%s", absent.text);
-    ok = file_read_fd(fd, path, LEDGER_MAX, &text, why) && each_line(buf_slice(&text), path, keep, &c, why);
+    c.last = table_new();
+    ok = file_read_fd(fd, path, LEDGER_MAX, &text, why) && each_line(buf_slice(&text), path, note_last, &c, why) &&
+         each_line(buf_slice(&text), path, keep, &c, why);
+    table_free(c.last);
     if (ok && c.dropped)
         ok = file_replace(path, 0600, buf_slice(&c.kept), why);
     close(fd); /* and with it the lock: whoever waits finds that path is another file now */

@@ -30,7 +30,7 @@ struct place {
 
 struct shared {
     uint64_t magic, n_places; /* a power of two */
-    _Atomic uint64_t version, n_used;
+    _Atomic uint64_t version, n_used, n_quarantined;
     _Atomic int64_t issued_before_s;
     struct place places[];
 };
@@ -40,6 +40,7 @@ struct revocations {
     size_t size;
     int fd;
     char *path; /* NULL: cannot be added to */
+    struct quarantines *quarantines; /* by name; NULL where only marks are known */
 };
 
 static struct revocations *map(int fd, size_t size, int protection, struct fault *why)
@@ -129,6 +130,27 @@ static void fill(struct shared *s, struct place *at, struct identity_mark m, int
     atomic_store_explicit(&at->first, m.words[0] | 1, memory_order_release);
 }
 
+/* In or out, by its mark and by its name. */
+static bool put_quarantine(struct revocations *r, const struct ledger_entry *e, int64_t now_s)
+{
+    struct identity_mark m = mark_of(REVOKE_QUARANTINE, e->value);
+    struct place *at = place_for(r->shared, m, now_s);
+    bool was_in = quarantines_has(r->quarantines, e->value), in = e->kind == REVOKE_QUARANTINE;
+
+    if (!at)
+        return false;
+    if (in) {
+        fill(r->shared, at, m, FOR_GOOD);
+        quarantines_put(r->quarantines, &(struct quarantine){e->value, e->by, e->why, e->uid, e->at});
+    } else if (is_at(at, m)) {
+        atomic_store(&at->until_s, 0);
+        quarantines_remove(r->quarantines, e->value);
+    }
+    if (in != was_in)
+        atomic_fetch_add(&r->shared->n_quarantined, in ? 1 : UINT64_MAX);
+    return true;
+}
+
 /* Put one into memory; the value has been checked. */
 static bool put(struct revocations *r, const struct ledger_entry *e, int64_t now_s)
 {
@@ -137,6 +159,8 @@ static bool put(struct revocations *r, const struct ledger_entry *e, int64_t now
     struct place *at;
     uint64_t before;
 
+    if (revocation_is_quarantine(e->kind))
+        return put_quarantine(r, e, now_s);
     if (e->kind == REVOKE_ISSUED_BEFORE) {
         if (slice_decimal(e->value, INT64_MAX, &before) && (int64_t)before > atomic_load(&s->issued_before_s))
             atomic_store(&s->issued_before_s, (int64_t)before);
@@ -175,6 +199,7 @@ struct revocations *revocations_read(const char *path, struct fault *why)
     }
     if (!(r = make(places, why)))
         return NULL;
+    r->quarantines = quarantines_new();
     if (!ledger_read(path, put_one, r, why)) {
         revocations_free(r);
         return NULL;
@@ -221,6 +246,7 @@ void revocations_free(struct revocations *r)
         return;
     munmap(r->shared, r->size);
     close(r->fd);
+    quarantines_free(r->quarantines);
     free(r->path);
     free(r);
 }
@@ -230,30 +256,80 @@ int revocations_fd(const struct revocations *r)
     return r->fd;
 }
 
-bool revocations_add(struct revocations *r, enum revocation_kind kind, struct slice value, int64_t until_s,
-                     struct fault *why)
+/* Disk before memory. */
+static bool add(struct revocations *r, const struct ledger_entry *e, struct fault *why)
 {
-    struct ledger_entry e = {kind, value, until_s};
+    enum revocation_kind kind = e->kind == REVOKE_RELEASE ? REVOKE_QUARANTINE : e->kind;
     int64_t now_s = clock_wall_s();
 
-    if (!revocation_check(kind, value, why))
+    if (!revocation_check(e->kind, e->value, why))
         return false;
     if (!r->path)
         return fault_set(why, FAULT_REFUSED, "only the supervisor adds revocations");
-    if (kind != REVOKE_ISSUED_BEFORE && !place_for(r->shared, mark_of(kind, value), now_s))
+    if (kind != REVOKE_ISSUED_BEFORE && !place_for(r->shared, mark_of(kind, e->value), now_s))
         return fault_set(why, FAULT_LIMIT, "no room for another revocation; revoke by sandbox or issued-before, or "
                                            "restart the gateway, which makes room");
-    if (!ledger_append(r->path, &e, why))
+    if (!ledger_append(r->path, e, why))
         return false;
-    put(r, &e, now_s);
+    put(r, e, now_s);
     atomic_fetch_add(&r->shared->version, 1);
     return true;
+}
+
+bool revocations_add(struct revocations *r, enum revocation_kind kind, struct slice value, int64_t until_s,
+                     struct fault *why)
+{
+    return add(r, &(struct ledger_entry){.kind = kind, .value = value, .until_s = until_s}, why);
+}
+
+static struct ledger_entry entry_of(enum revocation_kind kind, const struct quarantine *q, struct slice at)
+{
+    return (struct ledger_entry){.kind = kind, .value = q->sandbox, .by = q->by, .why = q->why, .uid = q->uid, .at = at};
+}
+
+static bool add_quarantine(struct revocations *r, enum revocation_kind kind, const struct quarantine *q, struct fault *why)
+{
+    struct buf now = {0};
+    struct ledger_entry e;
+    bool ok;
+
+    clock_rfc3339(&now, clock_wall_ns());
+    e = entry_of(kind, q, buf_slice(&now));
+    ok = add(r, &e, why);
+    buf_free(&now);
+    return ok;
+}
+
+bool revocations_quarantine(struct revocations *r, const struct quarantine *q, struct fault *why)
+{
+    return add_quarantine(r, REVOKE_QUARANTINE, q, why);
+}
+
+bool revocations_release(struct revocations *r, const struct quarantine *q, struct fault *why)
+{
+    if (!quarantines_has(r->quarantines, q->sandbox))
+        return fault_set(why, FAULT_MISSING, "sandbox %.*s is not in quarantine", SLICE_ARG(q->sandbox));
+    return add_quarantine(r, REVOKE_RELEASE, q, why);
+}
+
+bool revocations_append_quarantine(const char *path, enum revocation_kind kind, const struct quarantine *q,
+                                   struct fault *why)
+{
+    struct ledger_entry e = entry_of(kind, q, slice_of(""));
+
+    return revocation_check(kind, q->sandbox, why) && ledger_append(path, &e, why);
+}
+
+void revocations_each_quarantine(const struct revocations *r, void (*visit)(void *arg, const struct quarantine *q),
+                                 void *arg)
+{
+    quarantines_each(r->quarantines, visit, arg);
 }
 
 bool revocations_append(const char *path, enum revocation_kind kind, struct slice value, int64_t until_s,
                         struct fault *why)
 {
-    struct ledger_entry e = {kind, value, until_s};
+    struct ledger_entry e = {.kind = kind, .value = value, .until_s = until_s};
 
     return revocation_check(kind, value, why) && ledger_append(path, &e, why);
 }
@@ -280,6 +356,14 @@ bool revocations_has(const struct revocations *r, const struct identity *i, int6
     if (atomic_load(&s->n_used) == 0)
         return false;
     return holds(s, identity_jti_mark(i), now_s) || holds(s, identity_sandbox_mark(i), now_s);
+}
+
+bool revocations_quarantines(const struct revocations *r, const struct identity *i)
+{
+    const struct shared *s = r->shared;
+
+    return atomic_load_explicit(&s->n_quarantined, memory_order_relaxed) &&
+           holds(s, identity_quarantine_mark(i), FOR_GOOD - 1);
 }
 
 uint64_t revocations_version(const struct revocations *r)

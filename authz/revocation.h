@@ -1,21 +1,27 @@
 /*
- * Revocations: by jti, by sandbox (sub), or everything issued before a time. Kept by the supervisor in
- * the state directory's file `revocations` and in shared memory that workers map
- * read-only: a revocation holds on all workers at once. The interface later parts put Redis behind.
+ * Authority taken away: tokens by jti, by sandbox (sub), or everything issued before a time; and sandboxes in quarantine,
+ * until they are released. Kept by the supervisor in the state directory's file `revocations` and in shared memory that
+ * workers map read-only: it holds on all workers at once. The interface later parts put Redis behind.
  */
 #ifndef AUTHZ_REVOCATION_H
 #define AUTHZ_REVOCATION_H
 
 #include "authz/identity.h"
+#include "authz/quarantine.h"
 #include "base/fault.h"
 
-enum revocation_kind { REVOKE_JTI, REVOKE_SANDBOX, REVOKE_ISSUED_BEFORE };
+enum revocation_kind { REVOKE_JTI, REVOKE_SANDBOX, REVOKE_ISSUED_BEFORE, REVOKE_QUARANTINE, REVOKE_RELEASE };
 
-/* "jti", "sandbox", "issued-before": in the file and on the admin socket. */
+/* "jti", "sandbox", "issued-before", "quarantine", "release": in the file and on the admin socket. */
 const char *revocation_kind_name(enum revocation_kind kind);
 bool revocation_kind_find(struct slice name, enum revocation_kind *out);
-/* May value be revoked as this kind: 1 to 256 bytes of visible ASCII; decimal seconds for REVOKE_ISSUED_BEFORE. */
+/*
+ * May value be revoked as this kind: 1 to 256 bytes of visible ASCII (128 of a sandbox in quarantine); decimal seconds for
+ * REVOKE_ISSUED_BEFORE.
+ */
 bool revocation_check(enum revocation_kind kind, struct slice value, struct fault *why);
+/* Of a sandbox's quarantine, not of tokens. */
+bool revocation_is_quarantine(enum revocation_kind kind);
 
 struct revocations;
 
@@ -44,6 +50,22 @@ bool revocations_append(const char *path, enum revocation_kind kind, struct slic
                         struct fault *why);
 /* Is the token of i revoked at now_s: its jti, its sandbox, or all that was issued when it was? */
 bool revocations_has(const struct revocations *r, const struct identity *i, int64_t now_s);
+
+/* ---- quarantine ---- */
+
+/* Supervisor: in, on disk before in memory (q->at is now, whatever it says). FAULT_LIMIT: no room. */
+bool revocations_quarantine(struct revocations *r, const struct quarantine *q, struct fault *why);
+/* Supervisor: out. FAULT_MISSING: it is not in quarantine. */
+bool revocations_release(struct revocations *r, const struct quarantine *q, struct fault *why);
+/* Either of them in the file alone, when no gateway runs. */
+bool revocations_append_quarantine(const char *path, enum revocation_kind kind, const struct quarantine *q,
+                                   struct fault *why);
+/* Supervisor and tools: each sandbox in quarantine, by name. */
+void revocations_each_quarantine(const struct revocations *r, void (*visit)(void *arg, const struct quarantine *q),
+                                 void *arg);
+/* Is the sandbox of i in quarantine? */
+bool revocations_quarantines(const struct revocations *r, const struct identity *i);
+
 /* Goes up with each change: a cheap look whether anything was added. */
 uint64_t revocations_version(const struct revocations *r);
 

@@ -227,6 +227,16 @@ struct identity *verifier_check(struct verifier *v, struct slice token, const st
     return identity_ref(identity);
 }
 
+struct identity *verifier_recall(struct verifier *v, struct slice token)
+{
+    unsigned char print[FINGERPRINT];
+    struct identity *i;
+
+    fingerprint(v, token, print);
+    i = remembered(v, print);
+    return i ? identity_ref(i) : NULL;
+}
+
 bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_t now_s, struct fault *why)
 {
     const struct issuer *issuer = issuers_find(v->issuers, slice_of(identity_issuer(i)));
@@ -243,6 +253,8 @@ bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_
     if (v->revocations && revocations_has(v->revocations, i, now_s))
         return fault_reason(why, REASON_TOKEN_REVOKED, "token %.40s of sandbox %.64s was revoked",
                             identity_jti(i), identity_sandbox(i));
+    if (v->revocations && revocations_quarantines(v->revocations, i))
+        return fault_reason(why, REASON_SANDBOX_QUARANTINED, "sandbox %.64s is in quarantine", identity_sandbox(i));
     return true;
 }
 

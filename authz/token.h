@@ -56,8 +56,15 @@ struct identity *verifier_check(struct verifier *v, struct slice token, const st
                                 struct fault *why);
 
 /*
+ * Whose token this is, when it was verified lately, whatever else is off with it: for the record of a refusal. A reference
+ * (identity_unref), or NULL.
+ */
+struct identity *verifier_recall(struct verifier *v, struct slice token);
+
+/*
  * What can change for a token already verified: expiry (with the issuer's leeway), revocation, its issuer
- * or key no longer configured. False and why->reason = token_expired, token_revoked, token_issuer or token_key_unknown.
+ * or key no longer configured; its sandbox put in quarantine. False and why->reason = token_expired, token_revoked,
+ * token_issuer, token_key_unknown or sandbox_quarantined.
  */
 bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_t now_s, struct fault *why);
 

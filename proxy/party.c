@@ -58,6 +58,9 @@ static struct party *make(struct parties *ps, enum tally_kind kind, struct slice
     p->key = slice_make(p + 1, key.len);
     p->seat = tally_sit(ps->tally, kind, key);
     lane_init(&p->lane, ps->lanes);
+    p->lane.tag = tally_tag(p->seat);
+    if (kind == TALLY_SANDBOX)
+        tally_name(p->seat, name);
     TAILQ_INIT(&p->strangers);
     table_put(ps->by_key, p->key, p);
     TAILQ_INSERT_TAIL(&ps->kept, p, link);

@@ -37,6 +37,7 @@ enum role_message {
     MSG_SWITCH,      /* u64 generation: what was built is in force; what was before is kept */
     MSG_SETTLE,      /* u64 generation: no process works by what was before: drop it */
     MSG_ABANDON,     /* u64 generation: drop what was built */
+    MSG_AUTHORITY,   /* worker: authority was taken away (shared memory says whose): cut what is open by it */
     /* any role -> supervisor */
     MSG_READY,       /* the role works; sent once after GO */
     MSG_FAILED,      /* bytes text: cannot start (one line for people); the role exits */

@@ -16,6 +16,7 @@
 #include "proxy/powers.h"
 #include "proxy/reload.h"
 #include "proxy/spawn.h"
+#include "proxy/suspects.h"
 
 enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 5000, STABLE_MS = 30000, STOP_MS = 10000, RETRY_MS = 2000, HELD_MS = 20 };
 
@@ -320,6 +321,8 @@ static void on_death(struct supervisor *s, struct process *p, int status)
 {
     if (!s->stopping)
         tell_death(s, p, status);
+    if (!s->stopping && p->role == ROLE_WORKER)
+        quarantine_crash(s, p);
     channel_free(p->control);
     warden_leave(p->warden, WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
     p->control = NULL;
@@ -474,6 +477,7 @@ static void clear(struct supervisor *s)
     timer_free(s->stop_timer);
     timer_free(s->pulse);
     reload_free(s->reload);
+    suspects_free(s->suspects);
     assets_close(&s->assets);
     recorder_free(s->recorder);
     loop_free(s->loop);
@@ -493,6 +497,7 @@ int supervisor_run(struct gateway_config *config, const char *path, bool debug)
     s.recorder = recorder_new(s.loop);
     recorder_stamp(s.recorder, s.generation);
     s.reload = reload_new(&s, path);
+    s.suspects = suspects_new();
     s.stop_timer = timer_new(s.loop, on_stop_late, &s);
     signal(SIGPIPE, SIG_IGN);
     if (!assets_open(&s.assets, config, &why)) {

@@ -34,7 +34,9 @@ struct process {
     pid_t troubled;    /* who said so */
 };
 
+struct json_t;
 struct reload;
+struct suspects;
 
 /* Who asked for something through the admin socket; its id is of the question that is answered. clerk NULL: a signal. */
 struct asker {
@@ -56,6 +58,7 @@ struct supervisor {
     struct timer *stop_timer, *pulse;
     struct recorder *recorder; /* what people order is recorded too */
     struct reload *reload;
+    struct suspects *suspects; /* sandboxes that were there when workers crashed */
     struct buf notes; /* what is off, one line each */
 };
 
@@ -82,6 +85,16 @@ void pulse_death(struct supervisor *s, const struct process *p, const char *how)
 
 /* proxy/orders.c: one JSON request from the admin socket, one JSON answer (docs/admin.md); false: it comes later. */
 bool orders_take(struct supervisor *s, const struct asker *who, struct slice request, struct buf *out);
+
+/*
+ * proxy/quarantine.c: sandboxes that nothing goes out of. The order of an admin and its answer (give); who is there (give); and
+ * what a crash of a worker means for those it served, before it starts again.
+ */
+struct json_t *quarantine_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
+struct json_t *quarantine_list(const struct supervisor *s);
+void quarantine_crash(struct supervisor *s, const struct process *worker);
+/* Something was added to the revocations: workers cut what is open by it, now. */
+void authority_changed(struct supervisor *s);
 
 /* ---- for reload.c and orders.c ---- */
 

@@ -28,6 +28,8 @@ struct pages {
     uint64_t secret[2];
     _Atomic uint64_t keys[SLOTS + WINDOW]; /* 0: free; a window never wraps */
     struct slot slots[SLOTS + WINDOW];
+    _Atomic uint64_t at_work;              /* the key of whose work is done just now; 0: nobody's */
+    char names[SLOTS + WINDOW][TALLY_NAME];
     _Atomic uint64_t seen[TALLY_SEEN_MAX]; /* 48 bits of the text's hash, 16 of the window's number */
 };
 
@@ -128,6 +130,7 @@ bool tally_own(struct tally *t, int fd, struct fault *why)
     assert(!t->own);
     if (!(t->own = map(fd, true, why)))
         return false;
+    atomic_store(&t->own->at_work, 0);
     for (size_t i = 0; i < SLOTS + WINDOW; i++)
         for (int h = 0; h < N_HOLDS; h++)
             if (atomic_load(&t->own->slots[i].held[h]))
@@ -195,10 +198,33 @@ struct tally_seat *tally_sit(struct tally *t, enum tally_kind kind, struct slice
     s->looked_ms = INT64_MIN;
     if (s->index >= 0) {
         t->seats[s->index] = s;
+        t->own->names[s->index][0] = '\0';
         atomic_store(&t->own->keys[s->index], s->key);
     }
     t->active[kind]++;
     return s;
+}
+
+void tally_name(struct tally_seat *s, struct slice name)
+{
+    struct slice cut = slice_cut(name, 0, name.len < TALLY_NAME - 1 ? name.len : TALLY_NAME - 1);
+    char *to;
+
+    if (s->index < 0)
+        return;
+    to = s->tally->own->names[s->index];
+    memcpy(to, cut.ptr, cut.len);
+    to[cut.len] = '\0';
+}
+
+uint64_t tally_tag(const struct tally_seat *s)
+{
+    return s->key;
+}
+
+_Atomic uint64_t *tally_at_work(struct tally *t)
+{
+    return &t->own->at_work;
 }
 
 static void free_slot(struct tally *t, size_t i)
@@ -299,6 +325,27 @@ static bool is_over(const struct slot *at, int64_t now_ms)
 bool tally_is_idle(const struct tally_seat *s, int64_t now_ms)
 {
     return holds_nothing(s->slot) && is_over(s->slot, now_ms);
+}
+
+/* ---- after its end ---- */
+
+bool tally_visit(int fd, void (*visit)(void *arg, struct slice name, bool at_work), void *arg, struct fault *why)
+{
+    struct pages *p = map(fd, false, why);
+    uint64_t at_work;
+
+    if (!p)
+        return false;
+    at_work = atomic_load(&p->at_work);
+    for (size_t i = 0; i < SLOTS + WINDOW; i++) {
+        uint64_t key = atomic_load(&p->keys[i]);
+        struct slice name = slice_make(p->names[i], strnlen(p->names[i], TALLY_NAME));
+
+        if (key && name.len && (key == at_work || load_held(&p->slots[i], HOLD_EXCHANGES)))
+            visit(arg, name, key == at_work);
+    }
+    munmap(p, sizeof *p);
+    return true;
 }
 
 /* ---- texts that were seen ---- */

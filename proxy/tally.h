@@ -15,6 +15,7 @@
 #ifndef PROXY_TALLY_H
 #define PROXY_TALLY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,13 @@ size_t tally_workers(const struct tally *t); /* with this one */
 
 /* A seat for a principal; when this worker's pages are full it counts here only. Give back by tally_leave. */
 struct tally_seat *tally_sit(struct tally *t, enum tally_kind kind, struct slice name);
+/* What the principal is called, for tally_visit: cut to TALLY_NAME - 1 bytes. Without it, it has no name there. */
+void tally_name(struct tally_seat *s, struct slice name);
+#define TALLY_NAME 136
+/* Not 0: what stands for the seat's principal in lanes_show(tally_at_work()). */
+uint64_t tally_tag(const struct tally_seat *s);
+/* Where the worker tells whose work it does, in its own pages; kept as long as the tally. */
+_Atomic uint64_t *tally_at_work(struct tally *t);
 /* Everything it held was given back before. */
 void tally_leave(struct tally_seat *s);
 
@@ -87,6 +95,13 @@ bool tally_is_idle(const struct tally_seat *s, int64_t now_ms);
 bool tally_has_seen(struct tally_seat *s, enum tally_pace p, struct slice host, struct slice target, int64_t now_ms);
 void tally_note_seen(struct tally_seat *s, enum tally_pace p, struct slice host, struct slice target, int64_t now_ms);
 #define TALLY_SEEN_MAX (1u << 18)
+
+/*
+ * For the supervisor, when the worker of these pages has ended: each named principal that had an exchange in flight, or for
+ * whom it was at work when it ended (at_work). What stands there is the word of a process that may have been taken over:
+ * the name is borrowed and may be any bytes. False and why when fd is no tally.
+ */
+bool tally_visit(int fd, void (*visit)(void *arg, struct slice name, bool at_work), void *arg, struct fault *why);
 
 /* Once a second: count afresh who is active on other workers. */
 void tally_refresh(struct tally *t, int64_t now_ms);

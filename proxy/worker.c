@@ -66,11 +66,12 @@ void worker_session_ended(struct worker *w)
 
 /* ---- authority taken away ---- */
 
-static bool is_revoked(struct worker *w, const struct identity *i)
+/* Also from what may overrun its token: that it has expired does not matter here. */
+static enum reason taken_away(const struct worker *w, const struct identity *i)
 {
-    struct fault why = {0};
-
-    return i && !verifier_recheck(w->verifier, i, loop_wall_s(w->loop), &why) && why.reason == REASON_TOKEN_REVOKED;
+    if (i && revocations_has(w->revocations, i, loop_wall_s(w->loop)))
+        return REASON_TOKEN_REVOKED;
+    return i && revocations_quarantines(w->revocations, i) ? REASON_SANDBOX_QUARANTINED : REASON_NONE;
 }
 
 static void cut_revoked(struct worker *w)
@@ -78,10 +79,25 @@ static void cut_revoked(struct worker *w)
     struct session *next;
 
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
+        enum reason why = taken_away(w, s->identity);
+
         next = TAILQ_NEXT(s, link);
-        if (is_revoked(w, s->identity) || (s->exchange && is_revoked(w, s->exchange->identity)))
-            session_cut(s, REASON_TOKEN_REVOKED);
+        if (!why && s->exchange)
+            why = taken_away(w, s->exchange->identity);
+        if (why)
+            session_cut(s, why);
     }
+}
+
+/* What the supervisor added is seen by each check at once; what is open is cut when it is looked for. */
+static void look_at_authority(struct worker *w)
+{
+    uint64_t version = revocations_version(w->revocations);
+
+    if (version == w->revocations_seen)
+        return;
+    w->revocations_seen = version;
+    cut_revoked(w);
 }
 
 static void on_sum(void *arg, const struct party *p, const struct sum *s)
@@ -92,7 +108,6 @@ static void on_sum(void *arg, const struct party *p, const struct sum *s)
 static void on_tick(void *arg)
 {
     struct worker *w = arg;
-    uint64_t version = revocations_version(w->revocations);
     struct session *s, *next;
 
     for (s = TAILQ_FIRST(&w->sessions); s; s = next) {
@@ -103,11 +118,7 @@ static void on_tick(void *arg)
     pool_tick(w->pool);
     tally_refresh(w->tally, loop_now_ms(w->loop));
     parties_tick(w->parties, loop_now_ms(w->loop), w->stopping, on_sum, w);
-
-    if (version != w->revocations_seen) {
-        w->revocations_seen = version;
-        cut_revoked(w);
-    }
+    look_at_authority(w);
     w->counters->values[COUNTER_JOURNAL_OPEN] = recorder_is_open(w->recorder);
     w->counters->values[COUNTER_RECORDS] = recorder_written(w->recorder);
     timer_set(tick, TICK_MS);
@@ -178,6 +189,7 @@ static bool read_tally(struct worker *w, struct fault *why)
         return false;
     close(tally_fd_given);
     w->parties = parties_new(w->tally, w->lanes);
+    lanes_show(w->lanes, tally_at_work(w->tally));
     w->quota = (struct quota){&w->limits, w->tally, tally_workers(w->tally)};
     return true;
 }
@@ -370,6 +382,14 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
     }
 }
 
+static void on_control(struct role_context *c, enum role_message type, struct slice payload)
+{
+    if (type != MSG_AUTHORITY || payload.len)
+        role_distrust(c, "an unknown message");
+    if (worker.revocations)
+        look_at_authority(&worker);
+}
+
 /* Open exchanges may finish; what is idle goes now. */
 static void stop(struct role_context *c)
 {
@@ -396,6 +416,7 @@ const struct role_ops worker_ops = {
     .start = start,
     .on_peer = on_peer,
     .on_resource = on_resource,
+    .on_control = on_control,
     .stop = stop,
     .prepare = prepare_terms,
     .abandon = abandon_terms,

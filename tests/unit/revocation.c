@@ -342,6 +342,127 @@ static void reading_for_a_tool_changes_nothing(void **state)
     buf_free(&text);
 }
 
+/* ---- quarantine ---- */
+
+static bool is_quarantined(const struct revocations *r, const char *sandbox)
+{
+    struct identity *i = identity_make(&(struct identity_claims){.jti = "j", .sandbox = sandbox, .issued_s = 1}, NULL);
+    bool has = revocations_quarantines(r, i);
+
+    assert_false(revocations_has(r, i, 2000));
+    identity_unref(i);
+    return has;
+}
+
+static struct quarantine named(const char *sandbox, const char *why)
+{
+    return (struct quarantine){slice_of(sandbox), SLICE("admin"), slice_of(why), 1000, slice_of("")};
+}
+
+static void list_one(void *arg, const struct quarantine *q)
+{
+    buf_printf(arg, "%.*s/%.*s/%.*s/%lld/%d ", SLICE_ARG(q->sandbox), SLICE_ARG(q->by), SLICE_ARG(q->why), (long long)q->uid,
+               (int)(q->at.len > 20));
+}
+
+static void assert_list(const struct revocations *r, const char *expected)
+{
+    struct buf out = {0};
+
+    revocations_each_quarantine(r, list_one, &out);
+    buf_char(&out, '\0');
+    assert_string_equal(buf_slice(&out).ptr, expected);
+    buf_free(&out);
+}
+
+static void a_sandbox_is_in_quarantine_until_it_is_released(void **state)
+{
+    struct revocations *r = create(), *worker = revocations_map(revocations_fd(r), NULL);
+    struct quarantine one = named("vm1", "it sent a canary"), two = named("vm2", "");
+    uint64_t version = revocations_version(worker);
+    struct fault why = {0};
+
+    (void)state;
+    assert_false(is_quarantined(worker, "vm1"));
+    assert_true(revocations_quarantine(r, &one, NULL));
+    assert_true(is_quarantined(worker, "vm1"));
+    assert_false(is_quarantined(worker, "vm10"));
+    assert_int_not_equal(revocations_version(worker), version);
+    assert_true(revocations_quarantine(r, &two, NULL));
+    assert_true(revocations_quarantine(r, &one, NULL)); /* twice is once */
+    assert_list(r, "vm1/admin/it sent a canary/1000/1 vm2/admin//1000/1 ");
+    assert_true(revocations_release(r, &one, NULL));
+    assert_false(is_quarantined(worker, "vm1"));
+    assert_true(is_quarantined(worker, "vm2"));
+    assert_false(revocations_release(r, &one, &why));
+    assert_int_equal(why.kind, FAULT_MISSING);
+    assert_true(revocations_release(r, &two, NULL));
+    assert_false(is_quarantined(worker, "vm2"));
+    assert_true(revocations_quarantine(r, &one, NULL));
+    assert_true(is_quarantined(worker, "vm1"));
+    revocations_free(worker);
+    revocations_free(r);
+}
+
+static void a_revocation_of_the_sandbox_is_another_thing(void **state)
+{
+    struct revocations *r = create();
+    struct quarantine one = named("vm1", "");
+
+    (void)state;
+    assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 0, NULL));
+    assert_true(revocations_quarantine(r, &one, NULL));
+    assert_true(revocations_release(r, &one, NULL));
+    assert_true(is_revoked(r, "j", "vm1", 1, 1));
+    revocations_free(r);
+}
+
+static void quarantines_survive_a_restart_and_released_ones_leave_the_file(void **state)
+{
+    struct quarantine one = named("vm1", "why \"so\""), two = named("vm2", "");
+    struct revocations *r = create();
+    struct buf text = {0};
+
+    (void)state;
+    assert_true(revocations_quarantine(r, &one, NULL));
+    assert_true(revocations_quarantine(r, &two, NULL));
+    assert_true(revocations_release(r, &two, NULL));
+    revocations_free(r);
+    assert_true(revocations_append_quarantine(path, REVOKE_QUARANTINE, &(struct quarantine){SLICE("vm3"), SLICE("file"), SLICE(""), -1, SLICE("")}, NULL));
+    r = create();
+    assert_true(is_quarantined(r, "vm1"));
+    assert_false(is_quarantined(r, "vm2"));
+    assert_true(is_quarantined(r, "vm3"));
+    assert_list(r, "vm1/admin/why \"so\"/1000/1 vm3/file//-1/1 ");
+    assert_true(file_read(path, 65536, &text, NULL));
+    assert_true(slice_search(buf_slice(&text), SLICE("vm2")) < 0);
+    buf_free(&text);
+    revocations_free(r);
+    assert_true(revocations_append_quarantine(path, REVOKE_RELEASE, &one, NULL));
+    r = create();
+    assert_false(is_quarantined(r, "vm1"));
+    revocations_free(r);
+}
+
+static void names_that_no_token_can_have_are_refused(void **state)
+{
+    struct revocations *r = create();
+    char longest[130];
+
+    (void)state;
+    memset(longest, 'x', sizeof longest);
+    longest[129] = '\0';
+    for (int i = 0; i < 3; i++) {
+        struct quarantine q = named(i == 0 ? "" : i == 1 ? "a b" : longest, "");
+        struct fault why = {0};
+
+        assert_false(revocations_quarantine(r, &q, &why));
+        assert_non_null(strstr(why.text, "a sandbox "));
+    }
+    assert_false(file_exists(path));
+    revocations_free(r);
+}
+
 #define ROW(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
 
 int main(void)
@@ -359,6 +480,10 @@ int main(void)
         ROW(two_that_append_at_once_lose_nothing_even_while_the_file_is_compacted),
         ROW(an_append_that_waited_goes_into_the_new_file),
         ROW(reading_for_a_tool_changes_nothing),
+        ROW(a_sandbox_is_in_quarantine_until_it_is_released),
+        ROW(a_revocation_of_the_sandbox_is_another_thing),
+        ROW(quarantines_survive_a_restart_and_released_ones_leave_the_file),
+        ROW(names_that_no_token_can_have_are_refused),
     };
 
     return cmocka_run_group_tests_name("revocation", tests, NULL, NULL);
