@@ -67,7 +67,7 @@ $(B)/.deps: tests/install
 	@mkdir -p $(@D) && touch $@
 
 neighbours: test-deps $(B)/exeat $(patsubst %,$(B)/bench/%,load origin flood) ## hostile sandboxes beside an honest one, for some minutes
-	@EXEAT=$(abspath $(B)/exeat) NEIGHBOURS_ROUNDS=30 NEIGHBOURS_TURN=2 $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_neighbours.py
+	@EXEAT=$(abspath $(B)/exeat) NEIGHBOURS_ROUNDS=30 NEIGHBOURS_TURN=2 NEIGHBOURS_NOISE=0 $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_neighbours.py
 
 $(B)/%.o: %.c Makefile | $(B)/.deps
 	@mkdir -p $(@D)
@@ -112,7 +112,7 @@ man: $(B)/exeat ## write the manual pages into build/man
 
 docs: $(B)/exeat ## write docs/configuration.md and docs/reasons.md from their tables
 	@$(B)/exeat config help >$(B)/configuration.md && mv $(B)/configuration.md docs/configuration.md
-	@$(B)/exeat config reasons >$(B)/reasons.md && mv $(B)/reasons.md docs/reasons.md
+	@$(B)/exeat why --markdown >$(B)/reasons.md && mv $(B)/reasons.md docs/reasons.md
 
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)

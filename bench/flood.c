@@ -1,6 +1,7 @@
 /*
  * A hostile sandbox: as many connections as told, each doing one wicked thing again and again, as fast as it is
- * answered. It never ends by itself. Kinds:
+ * answered. It never ends by itself. How often it has done it by now is kept at the start of standard output, a file.
+ * Kinds:
  *
  *   slow        half a request head, then a byte a second; anew when it is cut
  *   junk        requests with tokens that do not verify, each another
@@ -44,6 +45,7 @@ static struct plan {
 
 static int epoll_fd;
 static uint64_t serial;
+static uint64_t n_acts; /* requests sent whole, bytes dripped */
 
 static uint64_t now_ms(void)
 {
@@ -139,6 +141,7 @@ static void ask(struct attacker *a)
     a->sent += (size_t)n;
     if (a->sent < a->len)
         return;
+    n_acts++;
     a->step = HEARS;
     a->due_ms = now_ms() + DRIP_MS;
     want(a, EPOLLIN);
@@ -204,7 +207,18 @@ static void on_time(struct attacker *a, uint64_t now)
         a->due_ms = now + DRIP_MS;
         if (wire_write(&a->wire, "x", 1) < 0)
             hang_up(a);
+        else
+            n_acts++;
     }
+}
+
+static void tell_acts(void)
+{
+    char text[32];
+    int len = snprintf(text, sizeof text, "%20llu\n", (unsigned long long)n_acts);
+
+    if (pwrite(STDOUT_FILENO, text, (size_t)len, 0) != len)
+        die("standard output: %s", strerror(errno));
 }
 
 static void run(struct attacker *all)
@@ -228,12 +242,15 @@ static void run(struct attacker *all)
         }
         for (unsigned i = 0; now >= looked + RETRY_MS && i < plan.connections; i++)
             on_time(&all[i], now);
-        looked = now >= looked + RETRY_MS ? now : looked;
+        if (now >= looked + RETRY_MS) {
+            looked = now;
+            tell_acts();
+        }
     }
 }
 
 static const char usage[] =
-    "usage: flood KIND ADDRESS SOURCE CONNECTIONS TOKEN HOST TUNNEL CA\n"
+    "usage: flood KIND ADDRESS SOURCE CONNECTIONS TOKEN HOST TUNNEL CA >ACTS\n"
     "  KIND is slow, junk, denials or handshakes; ADDRESS the proxy; SOURCE the address to come from; HOST a plain\n"
     "  service; TUNNEL the host:port of a TLS service, whose name CA vouches for.\n";
 

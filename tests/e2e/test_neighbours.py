@@ -6,8 +6,12 @@ least 90 % of the requests a second that it has when the machine is shared fairl
   its share       of what it has alone: 1/(active+1)
 
 Everything is measured in the same run, in turns of a second: whoever is not at work is stopped (SIGSTOP), so that all
-that is said of one turn holds for the next, and the load generators take their part of the processors in both. The medians are
-compared. `make neighbours` runs it for long.
+that is said of one turn holds for the next, and the load generators take their part of the processors in both. A round is one
+turn of each kind, right after one another; how many rounds there are is said beforehand, and the median of their ratios is judged
+once. `make neighbours` takes 30 rounds and asks for the 90 %.
+
+Here, beside other tests, there are five and NOISE: on two processors that others use too the turns of *fairly shared*
+wander by 8 % (standard deviation), so the ratio of two turns by 11 %, and the median of five by 6 %. Three times that may be missing.
 """
 import json
 import os
@@ -22,8 +26,8 @@ from gateway import EXEAT, Gateway, clean_environment, free_port, wait_until
 from origin import make_pki
 
 ROUNDS = int(os.environ.get("NEIGHBOURS_ROUNDS", 5))
-ROUNDS_MAX = 4 * ROUNDS  # while others make the machine's figures wander, more turns are taken before it is a failure
 TURN = float(os.environ.get("NEIGHBOURS_TURN", 1.0))
+NOISE = float(os.environ.get("NEIGHBOURS_NOISE", 0.2))
 CONNECTIONS = 16
 KINDS = {"slow": 2000, "junk": 64, "denials": 64, "handshakes": 32}
 SERVICES = """
@@ -84,7 +88,8 @@ class Street:
         for i, kind in enumerate(kinds):
             token = self.gateway.token("web", sandbox=f"hostile-{i}")
             self.hostile.append(self.spawn(program("flood"), kind, self.proxy(), f"127.0.0.{10 + i}", KINDS[kind], token,
-                                           "plain.test", "origin.test:443", self.gateway.root))
+                                           "plain.test", "origin.test:443", self.gateway.root,
+                                           stdout=open(directory / f"acts-{i}", "w+")))
         self.only([])
 
     def proxy(self):
@@ -120,6 +125,17 @@ class Street:
         assert result["failures"] == 0, (self.directory / "load.log").read_text()
         return result["requests"] / result["seconds"]
 
+    def acts(self):
+        """What each hostile one has done so far."""
+        return [int((self.directory / f"acts-{i}").read_text() or 0) for i in range(len(self.hostile))]
+
+    def round(self, requests):
+        fair = self.measure(self.neighbours, requests)
+        before = self.acts()
+        beside = self.measure(self.hostile, requests)
+        acts = [now - then for now, then in zip(self.acts(), before)]
+        return fair, beside, self.measure([], requests), acts
+
     def end(self):
         for p in self.processes[::-1]:
             p.end()
@@ -130,29 +146,30 @@ class Street:
 def test_an_honest_one_keeps_its_share(tmp_path, kinds):
     street = Street(tmp_path, kinds)
     try:
-        alone = street.measure([], 2000)
+        street.measure([], 2000)  # everybody is warm
         requests = max(500, int(TURN * street.measure(street.neighbours, 1000)))
-        fair, beside, solo = [], [], [alone]
-        while len(fair) < ROUNDS or (len(fair) < ROUNDS_MAX and not holds(fair, beside, solo)):
-            fair.append(street.measure(street.neighbours, requests))
-            beside.append(street.measure(street.hostile, requests))
-            solo.append(street.measure([], requests))
-        figures = {"alone": solo, "fairly shared": fair, "beside hostile ones": beside}
-        print({k: [round(x) for x in v] for k, v in figures.items()})
-        at_work(street, kinds)
-        assert holds(fair, beside, solo), figures
+        rounds = [street.round(requests) for _ in range(ROUNDS)]
+        of_fair = [beside / fair for fair, beside, _, _ in rounds]
+        of_alone = [beside / alone for _, beside, alone, _ in rounds]
+        for fair, beside, alone, acts in rounds:
+            print(f"fairly shared {fair:.0f}, beside hostile ones {beside:.0f}, alone {alone:.0f}; acts of those: {acts}")
+        print(f"of fairly shared: {spread(of_fair)}; of alone: {spread(of_alone)}")
+        at_work(street, kinds, rounds)
+        assert statistics.median(of_fair) >= 0.9 - NOISE, of_fair
+        assert statistics.median(of_alone) >= (1 - NOISE) / 5, of_alone  # three and itself, and one more
     finally:
         street.end()
     assert street.gateway.verify()
 
 
-def holds(fair, beside, solo):
-    middle = statistics.median
-    return middle(beside) >= 0.9 * middle(fair) and middle(beside) >= middle(solo) / 5  # three and itself, and one more
+def spread(ratios):
+    return f"median {statistics.median(ratios):.3f}, from {min(ratios):.3f} to {max(ratios):.3f}, sd {statistics.stdev(ratios):.3f}"
 
 
-def at_work(street, kinds):
-    """The hostile ones were: what they did is in the journal, or held."""
+def at_work(street, kinds, rounds):
+    """The hostile ones were, in each round: most of their connections did something; and what they did is in the journal."""
+    for _, _, _, acts in rounds:
+        assert all(n >= KINDS[kind] / 2 for n, kind in zip(acts, kinds)), (kinds, acts)
     marks = {"junk": "token_failures", "denials": "limit_denials"}
     for kind in kinds:
         if kind in marks:
