@@ -33,6 +33,15 @@ int64_t clock_mono_ms(void)
     return clock_mono_ns() / 1000000;
 }
 
+static struct tm utc(int64_t wall_s)
+{
+    time_t t = (time_t)wall_s;
+    struct tm tm;
+
+    gmtime_r(&t, &tm);
+    return tm;
+}
+
 static void put2(char *at, int n)
 {
     at[0] = (char)('0' + n / 10 % 10);
@@ -48,11 +57,9 @@ void clock_rfc3339(struct buf *out, int64_t wall_ns)
     char fraction[11];
 
     if (second != cached_second) {
-        time_t t = (time_t)second;
-        struct tm tm;
-
-        gmtime_r(&t, &tm);
+        struct tm tm = utc(second);
         int year = tm.tm_year + 1900;
+
         put2(cached, year / 100);
         put2(cached + 2, year);
         cached[4] = cached[7] = '-';
@@ -73,6 +80,21 @@ void clock_rfc3339(struct buf *out, int64_t wall_ns)
     fraction[10] = 'Z';
     buf_append(out, slice_make(cached, 19));
     buf_append(out, slice_make(fraction, 11));
+}
+
+void clock_http_date(struct buf *out, int64_t wall_s)
+{
+    struct tm tm = utc(wall_s);
+    char text[40];
+
+    buf_append(out, slice_make(text, strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &tm)));
+}
+
+void clock_time_of_day(struct buf *out, int64_t wall_s)
+{
+    struct tm tm = utc(wall_s);
+
+    buf_printf(out, "%02d:%02d:%02d", tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
 static bool digits(struct slice *s, size_t n, uint64_t max, int *out)

@@ -16,7 +16,11 @@ int64_t clock_mono_ms(void);
 
 /* RFC 3339 in UTC with nanoseconds: 2026-01-02T03:04:05.000000006Z */
 void clock_rfc3339(struct buf *out, int64_t wall_ns);
-/* Reads the same (fraction and offset optional as in RFC 3339), from 1677 to 2262: what 64 bits hold. */
+/* An HTTP date (RFC 9110 5.6.7): Fri, 02 Jan 2026 03:04:05 GMT */
+void clock_http_date(struct buf *out, int64_t wall_s);
+/* 03:04:05, in UTC */
+void clock_time_of_day(struct buf *out, int64_t wall_s);
+/* Reads RFC 3339 (fraction and offset optional as in RFC 3339), from 1677 to 2262: what 64 bits hold. */
 bool clock_parse(struct slice text, int64_t *wall_ns);
 
 #endif

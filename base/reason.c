@@ -29,6 +29,13 @@ struct slice reason_sentence(enum reason r)
     return end < 0 ? text : slice_cut(text, 0, (size_t)end + 1);
 }
 
+struct slice reason_advice(enum reason r)
+{
+    struct slice rest = slice_from(slice_of(reason_get(r)->text), reason_sentence(r).len);
+
+    return slice_from(rest, rest.len ? 1 : 0);
+}
+
 bool reason_find(struct slice code, enum reason *out)
 {
     for (int i = 0; i < N_REASONS; i++)

@@ -33,6 +33,8 @@ const struct reason_entry *reason_get(enum reason r);
 const char *reason_code(enum reason r);
 /* The first sentence of its text: what happened, without what the operator may do. */
 struct slice reason_sentence(enum reason r);
+/* The rest of it: what the operator may do; "" when there is nothing to say. */
+struct slice reason_advice(enum reason r);
 /* The reason with this code; false when there is none. */
 bool reason_find(struct slice code, enum reason *out);
 /* "low", "critical" */

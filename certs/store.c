@@ -262,6 +262,14 @@ static void warn_offline(const char *directory, const struct standing *s)
         say_warning("%s: the intermediate ends soon and root.key is not here; put it back for one start or reload", directory);
 }
 
+/* What is there for hosts: root (give, also on failure), what is wanted (to be cleared), and how what is there stands to it. */
+static bool look(const char *directory, const char *const *hosts, size_t n, X509 **root, struct constraint *want,
+                 struct standing *s, struct fault *why)
+{
+    return constraint_of_hosts(hosts, n, want, why) && (*root = read_root(directory, why)) &&
+           judge(directory, *root, want, s, why);
+}
+
 bool ca_ensure_intermediate(const char *directory, const char *name, const char *const *hosts, size_t n, bool *issued,
                             struct fault *why)
 {
@@ -271,9 +279,7 @@ bool ca_ensure_intermediate(const char *directory, const char *name, const char 
     bool ok = false;
 
     *issued = false;
-    if (!constraint_of_hosts(hosts, n, &want, why))
-        return false;
-    if (!(root = read_root(directory, why)) || !judge(directory, root, &want, &s, why))
+    if (!look(directory, hosts, n, &root, &want, &s, why))
         goto out;
     if (s.fits && !s.ending) {
         ok = true;
@@ -291,26 +297,29 @@ out:
     return ok;
 }
 
+/* Could it sign a new one? */
+static bool check_signer(const char *directory, const X509 *root, struct fault *why)
+{
+    EVP_PKEY *key = read_key(directory, "root.key", why);
+    bool ok = key && check_root(directory, root, key, why);
+
+    EVP_PKEY_free(key);
+    return ok;
+}
+
 bool ca_check(const char *directory, const char *const *hosts, size_t n, struct fault *why)
 {
     struct constraint want = {0};
     struct standing s = {0};
-    EVP_PKEY *root_key = NULL;
     X509 *root = NULL;
-    bool ok = false;
+    bool ok = look(directory, hosts, n, &root, &want, &s, why);
 
-    if (!constraint_of_hosts(hosts, n, &want, why))
-        return false;
-    if (!(root = read_root(directory, why)) || !judge(directory, root, &want, &s, why))
-        goto out;
-    if (s.fits && !s.ending)
-        ok = true;
-    else if (has_file(directory, "root.key"))
-        ok = (root_key = read_key(directory, "root.key", why)) && check_root(directory, root, root_key, why);
-    else
-        ok = suffices(&s) || refuse_offline(directory, &s, why);
-out:
-    EVP_PKEY_free(root_key);
+    if (ok && (!s.fits || s.ending)) {
+        if (has_file(directory, "root.key"))
+            ok = check_signer(directory, root, why);
+        else
+            ok = suffices(&s) || refuse_offline(directory, &s, why);
+    }
     X509_free(root);
     constraint_clear(&want);
     return ok;

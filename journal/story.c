@@ -4,18 +4,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "journal/view.h"
-
-void story_reason(enum reason r, struct slice *what, struct slice *advice)
-{
-    struct slice text = slice_of(reason_get(r)->text);
-    ptrdiff_t end = slice_search(text, SLICE(". "));
-
-    *what = end < 0 ? text : slice_cut(text, 0, (size_t)end + 1);
-    *advice = end < 0 ? slice_make("", 0) : slice_from(text, (size_t)end + 2);
-}
 
 /* The sentence in b, which is empty after. */
 static void add(json_t *story, struct buf *b)
@@ -66,8 +57,10 @@ static void tell_reason(json_t *story, struct buf *b, const json_t *record, cons
     put(b, " (severity ", record, "severity");
     if (view_text(record, "severity"))
         buf_char(b, ')');
-    if (code && reason_find(slice_of(code), &r))
-        story_reason(r, &what, &advice);
+    if (code && reason_find(slice_of(code), &r)) {
+        what = reason_sentence(r);
+        advice = reason_advice(r);
+    }
     buf_text(b, what.len ? ": " : ".");
     buf_append(b, what);
     if (detail && *detail) {
@@ -92,12 +85,9 @@ static bool is_refusal(const json_t *decision)
 
 static bool has_advice(const json_t *record)
 {
-    struct slice what, advice = {"", 0};
     enum reason r;
 
-    if (reason_find(slice_of(view_text(record, "reason")), &r))
-        story_reason(r, &what, &advice);
-    return advice.len > 0;
+    return reason_find(slice_of(view_text(record, "reason")), &r) && reason_advice(r).len > 0;
 }
 
 static void tell_decision(json_t *story, struct buf *b, const json_t *d)
@@ -223,17 +213,6 @@ static void tell_tunnel(json_t *story, struct buf *b, const struct story *s)
         tell_reason(story, b, s->connection, "About the connection: ");
 }
 
-static void put_time(struct buf *b, int64_t wall_s)
-{
-    time_t t = (time_t)wall_s;
-    struct tm tm;
-    char text[40];
-
-    gmtime_r(&t, &tm);
-    strftime(text, sizeof text, "%H:%M:%S", &tm);
-    buf_text(b, text);
-}
-
 /* Over a limit only the first refusal is recorded for itself. */
 static void tell_sums(json_t *story, struct buf *b, const struct story *s)
 {
@@ -251,9 +230,9 @@ static void tell_sums(json_t *story, struct buf *b, const struct story *s)
     }
     buf_printf(b, "%" PRId64 "%s refusal%s for the same reason %s only counted and answered with this id, from ", count,
                s->decision ? " further" : "", count == 1 ? "" : "s", count == 1 ? "was" : "were");
-    put_time(b, view_number(json_array_get(s->sums, 0), "limit.first", 0));
+    clock_time_of_day(b, view_number(json_array_get(s->sums, 0), "limit.first", 0));
     buf_text(b, " to ");
-    put_time(b, view_number(last, "limit.last", 0));
+    clock_time_of_day(b, view_number(last, "limit.last", 0));
     buf_text(b, " (UTC).");
     add(story, b);
 }

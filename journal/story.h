@@ -19,7 +19,4 @@ struct story {
 /* The sentences, in order: an array of texts (give). */
 json_t *story_tell(const struct story *s);
 
-/* What a reason says (its first sentence) and what the operator can do about it (the rest, or ""). Borrowed. */
-void story_reason(enum reason r, struct slice *what, struct slice *advice);
-
 #endif

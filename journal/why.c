@@ -244,8 +244,10 @@ static void put_json(struct buf *out, const struct join *j, json_t *story, json_
 
     if (!code)
         code = view_text(d, "reason");
-    if (code && reason_find(slice_of(code), &reason))
-        story_reason(reason, &what, &advice);
+    if (code && reason_find(slice_of(code), &reason)) {
+        what = reason_sentence(reason);
+        advice = reason_advice(reason);
+    }
     set_text(o, "tunnel", d, "tunnel");
     set_text(o, "sandbox", d, "sandbox");
     set_text(o, "service", d, "service");

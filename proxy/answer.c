@@ -1,8 +1,8 @@
 #include "proxy/answer.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 enum { RETRY_S = 1 };
@@ -12,17 +12,6 @@ int answer_status(const struct answer *a)
     int status = a->status ? a->status : reason_get(a->reason)->status;
 
     return status ? status : 502;
-}
-
-static void put_date(struct buf *out, int64_t wall_s)
-{
-    time_t t = (time_t)wall_s;
-    struct tm tm;
-    char text[40];
-
-    gmtime_r(&t, &tm);
-    strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
-    buf_printf(out, "Date: %s\r\n", text);
 }
 
 /* An sf-string (RFC 8941 3.3.3): printable ASCII, quotes and backslashes escaped. */
@@ -90,7 +79,9 @@ void answer_write(const struct answer *a, int64_t wall_s, struct buf *out)
     buf_printf(out, "HTTP/1.1 %d exeat %s ", status, reason_code(a->reason));
     id_short(out, a->id);
     buf_text(out, "\r\n");
-    put_date(out, wall_s);
+    buf_text(out, "Date: ");
+    clock_http_date(out, wall_s);
+    buf_text(out, "\r\n");
     put_proxy_status(out, a);
     if (status == 407)
         put_challenges(out, a);

@@ -2,8 +2,8 @@
 #include "proxy/publish.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "net/head.h"
 #include "net/stream.h"
 #include "proxy/door.h"
@@ -67,23 +67,12 @@ static const char *phrase(int status)
     }
 }
 
-static void write_date(struct buf *out, const struct loop *l)
-{
-    time_t now = (time_t)loop_wall_s(l);
-    struct tm tm;
-    char text[40];
-
-    gmtime_r(&now, &tm);
-    strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &tm);
-    buf_text(out, text);
-}
-
 static void reply_to(struct visit *v, const struct publish_reply *reply)
 {
     struct buf *out = stream_out(v->stream);
 
     buf_printf(out, "HTTP/1.1 %d %s\r\nDate: ", reply->status, phrase(reply->status));
-    write_date(out, v->publish->loop);
+    clock_http_date(out, loop_wall_s(v->publish->loop));
     buf_printf(out, "\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
                "X-Content-Type-Options: nosniff\r\nConnection: close\r\n%s\r\n",
                reply->type, reply->body.len, reply->status == 405 ? "Allow: GET, HEAD\r\n" : "");

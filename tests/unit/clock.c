@@ -50,9 +50,26 @@ static void what_is_written_is_read(void **state)
     buf_free(&out);
 }
 
+static void seconds_are_written_for_http_and_for_people(void **state)
+{
+    struct buf out = {0};
+
+    (void)state;
+    clock_http_date(&out, 1767323045);
+    assert_true(slice_is(buf_slice(&out), "Fri, 02 Jan 2026 03:04:05 GMT"));
+    buf_clear(&out);
+    clock_time_of_day(&out, 1767323045);
+    assert_true(slice_is(buf_slice(&out), "03:04:05"));
+    buf_free(&out);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(times_are_read), cmocka_unit_test(what_is_written_is_read)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_read),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(seconds_are_written_for_http_and_for_people),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
