@@ -21,6 +21,25 @@
 #include "journal/log.h"
 #include "tests/unit/scratch.h"
 
+/* The directory of one test; those that need several make their own. */
+static struct scratch own;
+
+static int make_own(void **state)
+{
+    (void)state;
+    scratch_make(&own);
+    return 0;
+}
+
+static int remove_own(void **state)
+{
+    (void)state;
+    scratch_remove(&own);
+    return 0;
+}
+
+#define IN_OWN(test) cmocka_unit_test_setup_teardown(test, make_own, remove_own)
+
 static const struct log_settings usual = {.segment = 1 << 20};
 
 static void add(struct log_writer *w, const char *detail)
@@ -53,6 +72,12 @@ static void must_flush(struct log_writer *w)
         fail_msg("%s", why.text);
 }
 
+static void add_one(struct log_writer *w, const char *detail)
+{
+    add(w, detail);
+    must_flush(w);
+}
+
 static void must_be_intact(struct scratch *s, uint64_t records, uint64_t segments)
 {
     struct log_verdict v;
@@ -67,7 +92,6 @@ static void must_be_intact(struct scratch *s, uint64_t records, uint64_t segment
 
 static void a_line_is_stamped_and_chained(void **state)
 {
-    struct scratch s;
     struct log_writer *w;
     struct buf text = {0}, hex = {0};
     struct slice rest, first, second;
@@ -75,14 +99,13 @@ static void a_line_is_stamped_and_chained(void **state)
     json_t *o;
 
     (void)state;
-    scratch_make(&s);
-    w = must_open(&s, &usual, false);
+    w = must_open(&own, &usual, false);
     add(w, "one");
     log_add(w, "scribe", 1, RECORD_HEARTBEAT, SLICE(""));
     must_flush(w);
     assert_int_equal(log_seq(w), 2);
     log_close(w);
-    scratch_read(&s, "000000000001.ndjson", &text);
+    scratch_read(&own, "000000000001.ndjson", &text);
     rest = buf_slice(&text);
     assert_true(slice_next(&rest, '\n', &first) && slice_next(&rest, '\n', &second));
     assert_int_equal(rest.len, 0);
@@ -107,126 +130,98 @@ static void a_line_is_stamped_and_chained(void **state)
     json_decref(o);
     buf_free(&text);
     buf_free(&hex);
-    scratch_remove(&s);
 }
 
 static void nobody_else_may_read_a_segment(void **state)
 {
-    struct scratch s;
     struct stat st;
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &usual, false);
-    add(w, "one");
-    must_flush(w);
-    assert_int_equal(fstatat(s.fd, "000000000001.ndjson", &st, 0), 0);
+    struct log_writer *w = must_open(&own, &usual, false);
+    add_one(w, "one");
+    assert_int_equal(fstatat(own.fd, "000000000001.ndjson", &st, 0), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     log_close(w);
-    scratch_remove(&s);
 }
 
 static void it_goes_on_after_a_restart(void **state)
 {
-    struct scratch s;
-
     (void)state;
-    scratch_make(&s);
     for (uint64_t i = 0; i < 3; i++) {
-        struct log_writer *w = must_open(&s, &usual, false);
+        struct log_writer *w = must_open(&own, &usual, false);
 
         assert_int_equal(log_seq(w), i);
         add(w, "x");
         must_flush(w);
         log_close(w);
     }
-    must_be_intact(&s, 3, 1);
-    scratch_remove(&s);
+    must_be_intact(&own, 3, 1);
 }
 
 static void a_full_segment_is_followed_by_one_named_by_its_first_seq(void **state)
 {
     struct log_settings small = {.segment = 600};
-    struct scratch s;
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &small, false);
+    struct log_writer *w = must_open(&own, &small, false);
     for (int i = 0; i < 6; i++) {
         add(w, "x");
         must_flush(w);
     }
     log_close(w);
-    assert_true(scratch_has(&s, "000000000001.ndjson"));
-    assert_true(scratch_has(&s, "000000000003.ndjson"));
-    assert_true(scratch_has(&s, "000000000005.ndjson"));
-    must_be_intact(&s, 6, 3);
-    w = must_open(&s, &small, false);
-    add(w, "x");
-    must_flush(w);
+    assert_true(scratch_has(&own, "000000000001.ndjson"));
+    assert_true(scratch_has(&own, "000000000003.ndjson"));
+    assert_true(scratch_has(&own, "000000000005.ndjson"));
+    must_be_intact(&own, 6, 3);
+    w = must_open(&own, &small, false);
+    add_one(w, "x");
     log_close(w);
-    must_be_intact(&s, 7, 4);
-    scratch_remove(&s);
+    must_be_intact(&own, 7, 4);
 }
 
 static void a_torn_last_line_is_moved_away(void **state)
 {
-    struct scratch s;
     struct buf torn = {0};
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &usual, false);
+    struct log_writer *w = must_open(&own, &usual, false);
     add(w, "one");
-    add(w, "two");
-    must_flush(w);
+    add_one(w, "two");
     log_close(w);
-    scratch_append(&s, "000000000001.ndjson", SLICE("{\"schema\":\"exeat.rec"));
-    w = must_open(&s, &usual, true);
+    scratch_append(&own, "000000000001.ndjson", SLICE("{\"schema\":\"exeat.rec"));
+    w = must_open(&own, &usual, true);
     assert_int_equal(log_seq(w), 2);
-    add(w, "three");
-    must_flush(w);
+    add_one(w, "three");
     log_close(w);
-    must_be_intact(&s, 3, 1);
-    scratch_read(&s, "000000000001.torn", &torn);
+    must_be_intact(&own, 3, 1);
+    scratch_read(&own, "000000000001.torn", &torn);
     assert_true(slice_is(buf_slice(&torn), "{\"schema\":\"exeat.rec\n"));
     buf_free(&torn);
-    scratch_remove(&s);
 }
 
 static void a_torn_first_line_of_a_new_segment_goes_on_from_the_one_before(void **state)
 {
-    struct scratch s;
+    struct log_writer *w = must_open(&own, &usual, false);
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &usual, false);
-    add(w, "one");
-    must_flush(w);
+    add_one(w, "one");
     log_close(w);
-    scratch_append(&s, "000000000002.ndjson", SLICE("{\"sch"));
-    w = must_open(&s, &usual, true);
+    scratch_append(&own, "000000000002.ndjson", SLICE("{\"sch"));
+    w = must_open(&own, &usual, true);
     assert_int_equal(log_seq(w), 1);
-    add(w, "two");
-    must_flush(w);
+    add_one(w, "two");
     log_close(w);
-    must_be_intact(&s, 2, 2);
-    scratch_remove(&s);
+    must_be_intact(&own, 2, 2);
 }
 
 static void a_torn_very_first_line(void **state)
 {
-    struct scratch s;
-
     (void)state;
-    scratch_make(&s);
-    scratch_append(&s, "000000000001.ndjson", SLICE("{\"sch"));
-    struct log_writer *w = must_open(&s, &usual, true);
-    add(w, "one");
-    must_flush(w);
+    scratch_append(&own, "000000000001.ndjson", SLICE("{\"sch"));
+    struct log_writer *w = must_open(&own, &usual, true);
+    add_one(w, "one");
     log_close(w);
-    must_be_intact(&s, 1, 1);
-    scratch_remove(&s);
+    must_be_intact(&own, 1, 1);
 }
 
 static const struct refused_row {
@@ -259,54 +254,43 @@ static void it_does_not_go_on_from_what_it_did_not_write(void **state)
 
 static void a_second_writer_is_kept_out_until_the_first_is_gone(void **state)
 {
-    struct scratch s;
     struct fault why = {0};
     bool torn;
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &usual, false);
-    assert_null(log_open(s.fd, &usual, &torn, &why));
+    struct log_writer *w = must_open(&own, &usual, false);
+    assert_null(log_open(own.fd, &usual, &torn, &why));
     assert_int_equal(why.kind, FAULT_BUSY);
     log_close(w);
-    log_close(must_open(&s, &usual, false));
-    scratch_remove(&s);
+    log_close(must_open(&own, &usual, false));
 }
 
 static void dropped_records_leave_no_gap(void **state)
 {
-    struct scratch s;
+    struct log_writer *w = must_open(&own, &usual, false);
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &usual, false);
-    add(w, "one");
-    must_flush(w);
+    add_one(w, "one");
     add(w, "dropped");
     add(w, "dropped too");
     log_drop(w);
     must_flush(w); /* nothing to do */
     assert_int_equal(log_seq(w), 1);
-    add(w, "two");
-    must_flush(w);
+    add_one(w, "two");
     log_close(w);
-    must_be_intact(&s, 2, 1);
-    scratch_remove(&s);
+    must_be_intact(&own, 2, 1);
 }
 
 /* A limit on the file's size stands in for a full disk: the write is cut in the middle of a line. */
 static void a_full_disk_undoes_the_whole_batch_and_it_goes_on_later(void **state)
 {
-    struct scratch s;
     struct rlimit old, tight;
     struct fault why = {0};
     struct stat st;
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &usual, false);
-    add(w, "one");
-    must_flush(w);
+    struct log_writer *w = must_open(&own, &usual, false);
+    add_one(w, "one");
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &old);
     tight = old;
@@ -316,34 +300,29 @@ static void a_full_disk_undoes_the_whole_batch_and_it_goes_on_later(void **state
         add(w, "too much");
     assert_false(log_flush(w, &why));
     assert_non_null(strstr(why.text, "000000000001.ndjson"));
-    assert_int_equal(fstatat(s.fd, "000000000001.ndjson", &st, 0), 0);
+    assert_int_equal(fstatat(own.fd, "000000000001.ndjson", &st, 0), 0);
     assert_in_range(st.st_size, 200, 400); /* the first line alone */
     assert_false(log_flush(w, &why));
     setrlimit(RLIMIT_FSIZE, &old);
     log_drop(w);
-    add(w, "two");
-    must_flush(w);
+    add_one(w, "two");
     log_close(w);
-    must_be_intact(&s, 2, 1);
-    scratch_remove(&s);
+    must_be_intact(&own, 2, 1);
 }
 
 static void too_little_free_space_is_said_before_anything_is_written(void **state)
 {
     struct log_settings greedy = {.segment = 1 << 20, .min_free = 1ULL << 60};
-    struct scratch s;
     struct fault why = {0};
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &greedy, false);
+    struct log_writer *w = must_open(&own, &greedy, false);
     add(w, "one");
     assert_false(log_flush(w, &why));
     assert_int_equal(why.kind, FAULT_LIMIT);
     assert_non_null(strstr(why.text, "journal.min-free"));
-    assert_false(scratch_has(&s, "000000000001.ndjson"));
+    assert_false(scratch_has(&own, "000000000001.ndjson"));
     log_close(w);
-    scratch_remove(&s);
 }
 
 /* ---- what somebody else does to the segment ---- */
@@ -462,38 +441,35 @@ static void it_does_not_go_on_behind_what_is_known_to_be_written(void **state)
 static void durability_disk_writes_the_same(void **state)
 {
     struct log_settings sync = {.segment = 600, .sync = true};
-    struct scratch s;
 
     (void)state;
-    scratch_make(&s);
-    struct log_writer *w = must_open(&s, &sync, false);
+    struct log_writer *w = must_open(&own, &sync, false);
     for (int i = 0; i < 5; i++) {
         add(w, "x");
         must_flush(w);
     }
     log_close(w);
-    must_be_intact(&s, 5, 3);
-    scratch_remove(&s);
+    must_be_intact(&own, 5, 3);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_stamped_and_chained),
-        cmocka_unit_test(nobody_else_may_read_a_segment),
-        cmocka_unit_test(it_goes_on_after_a_restart),
-        cmocka_unit_test(a_full_segment_is_followed_by_one_named_by_its_first_seq),
-        cmocka_unit_test(a_torn_last_line_is_moved_away),
-        cmocka_unit_test(a_torn_first_line_of_a_new_segment_goes_on_from_the_one_before),
-        cmocka_unit_test(a_torn_very_first_line),
+        IN_OWN(a_line_is_stamped_and_chained),
+        IN_OWN(nobody_else_may_read_a_segment),
+        IN_OWN(it_goes_on_after_a_restart),
+        IN_OWN(a_full_segment_is_followed_by_one_named_by_its_first_seq),
+        IN_OWN(a_torn_last_line_is_moved_away),
+        IN_OWN(a_torn_first_line_of_a_new_segment_goes_on_from_the_one_before),
+        IN_OWN(a_torn_very_first_line),
         cmocka_unit_test(it_does_not_go_on_from_what_it_did_not_write),
-        cmocka_unit_test(a_second_writer_is_kept_out_until_the_first_is_gone),
-        cmocka_unit_test(dropped_records_leave_no_gap),
-        cmocka_unit_test(a_full_disk_undoes_the_whole_batch_and_it_goes_on_later),
-        cmocka_unit_test(too_little_free_space_is_said_before_anything_is_written),
+        IN_OWN(a_second_writer_is_kept_out_until_the_first_is_gone),
+        IN_OWN(dropped_records_leave_no_gap),
+        IN_OWN(a_full_disk_undoes_the_whole_batch_and_it_goes_on_later),
+        IN_OWN(too_little_free_space_is_said_before_anything_is_written),
         cmocka_unit_test(nothing_is_written_after_somebody_else_changed_the_segment),
         cmocka_unit_test(it_does_not_go_on_behind_what_is_known_to_be_written),
-        cmocka_unit_test(durability_disk_writes_the_same),
+        IN_OWN(durability_disk_writes_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
