@@ -1,5 +1,4 @@
 /* `exeat config`: is the configuration good, what does it come to, what could be written in it. */
-#include "base/reason.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "cmd/command.h"
@@ -100,33 +99,6 @@ static int run_help(const struct invocation *inv)
     return command_print(inv, &out);
 }
 
-static const char reasons_introduction[] =
-    "<!-- written by `exeat config reasons`; edit base/reason.def instead -->\n"
-    "# Reasons\n"
-    "\n"
-    "Every refusal, and every end that is not the usual one, has one of these codes: in the answer's status line, its\n"
-    "`Proxy-Status` (RFC 9209) and its problem document, in the journal, in `exeat why` and in the metrics. Inside a tunnel\n"
-    "407 becomes 403. Without a status: the connection is cut, or it is recorded only.\n"
-    "\n"
-    "| code | status | severity | what it means, what to do |\n"
-    "|---|---|---|---|\n";
-
-static int run_reasons(const struct invocation *inv)
-{
-    struct buf out = {0};
-
-    buf_text(&out, reasons_introduction);
-    for (int r = REASON_ALLOWED; r < N_REASONS; r++) {
-        const struct reason_entry *e = reason_get((enum reason)r);
-
-        buf_printf(&out, "| `%s` | ", e->code);
-        if (e->status)
-            buf_printf(&out, "%d ", e->status);
-        buf_printf(&out, "| %s | %s |\n", severity_name(e->severity), e->text);
-    }
-    return command_print(inv, &out);
-}
-
 static const struct command check = {
     .name = "check",
     .summary = "read the configuration and every file it names; silent when all is good",
@@ -159,15 +131,9 @@ static const struct command help = {
     .run = run_help,
 };
 
-static const struct command reasons = {
-    .name = "reasons",
-    .summary = "every reason code with its status and meaning, as Markdown",
-    .run = run_reasons,
-};
-
 const struct command command_config = {
     .name = "config",
     .summary = "check, print and explain the configuration",
     .topic = TOPIC_POLICY,
-    .subcommands = (const struct command *const[]){&check, &print, &schema, &help, &reasons, NULL},
+    .subcommands = (const struct command *const[]){&check, &print, &schema, &help, NULL},
 };

@@ -29,6 +29,33 @@ static int print_reasons(const struct invocation *inv)
     return command_print(inv, &out);
 }
 
+static const char introduction[] =
+    "<!-- written by `exeat why --markdown`; edit base/reason.def instead -->\n"
+    "# Reasons\n"
+    "\n"
+    "Every refusal, and every end that is not the usual one, has one of these codes: in the answer's status line, its\n"
+    "`Proxy-Status` (RFC 9209) and its problem document, in the journal, in `exeat why` and in the metrics. Inside a tunnel\n"
+    "407 becomes 403. Without a status: the connection is cut, or it is recorded only.\n"
+    "\n"
+    "| code | status | severity | what it means, what to do |\n"
+    "|---|---|---|---|\n";
+
+static int print_page(const struct invocation *inv)
+{
+    struct buf out = {0};
+
+    buf_text(&out, introduction);
+    for (unsigned r = REASON_ALLOWED; r < N_REASONS; r++) {
+        const struct reason_entry *e = reason_get(r);
+
+        buf_printf(&out, "| `%s` | ", e->code);
+        if (e->status)
+            buf_printf(&out, "%d ", e->status);
+        buf_printf(&out, "| %s | %s |\n", severity_name(e->severity), e->text);
+    }
+    return command_print(inv, &out);
+}
+
 static int print_reason(const struct invocation *inv, enum reason r)
 {
     struct buf out = {0};
@@ -60,10 +87,13 @@ static int run(const struct invocation *inv)
     const char *id = inv->n_args ? inv->args[0] : NULL;
     enum reason r;
 
-    if (!!id + option_flag(inv->options, "last") + option_flag(inv->options, "reasons") != 1)
-        return command_misuse(inv, "give an exchange id or a reason, --last, or --reasons");
+    if (!!id + option_flag(inv->options, "last") + option_flag(inv->options, "reasons") +
+        option_flag(inv->options, "markdown") != 1)
+        return command_misuse(inv, "give an exchange id or a reason, --last, --reasons, or --markdown");
     if (option_flag(inv->options, "reasons"))
         return print_reasons(inv);
+    if (option_flag(inv->options, "markdown"))
+        return print_page(inv);
     if (id && reason_find(slice_of(id), &r))
         return print_reason(inv, r);
     return tell(inv, id);
@@ -73,6 +103,7 @@ static const struct option_spec options[] = {
     {"last", 'l', OPTION_FLAG, NULL, NULL, "the last exchange that was decided", false, false},
     {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "of this sandbox", false, false},
     {"reasons", 0, OPTION_FLAG, NULL, NULL, "every reason there is, with what can be done", false, false},
+    {"markdown", 0, OPTION_FLAG, NULL, NULL, "the same as a page (docs/reasons.md)", false, false},
     JOURNAL_OPTION,
     {0},
 };
