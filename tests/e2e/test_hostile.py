@@ -10,11 +10,11 @@ import time
 
 import pytest
 from conftest import BOTH, services
-from gateway import Closed, Gateway, Wire, exeat, wait_until
+from gateway import PATIENCE, Closed, Gateway, Wire, exeat, wait_until
 from test_gateway import absolute, get, post, scripted
 
 BODY_LIMIT = "8m"
-EXTRA = "limits: {body-collect: 1k, header-time: 1s}"
+EXTRA = "limits: {body-collect: 1k}"
 
 
 @pytest.fixture
@@ -105,19 +105,24 @@ def test_pipelined_answers_all_arrive_after_a_pause(gateway, token, origins):
             assert len(wire.response().body) == 60000
 
 
-def test_a_head_in_drops_has_one_deadline(gateway):
-    wire = gateway.connect()
-    begin = time.monotonic()
-    wire.socket.settimeout(0.2)
-    wire.send(b"GET http://registry.test/ HTTP/1.1\r\nX: ")
-    while time.monotonic() - begin < 6:
-        try:
-            wire.send(b"x")
-            wire.more()
-            break
-        except TimeoutError:
-            pass
-    assert b" 408 " in wire.buffer and time.monotonic() - begin < 3
+def test_a_head_in_drops_has_one_deadline(tmp_path, pki, origins):
+    """Each drop comes well within the time that a head may take; a deadline that begins anew with each would never end it."""
+    g = Gateway(tmp_path / "state", services(origins[0].port, origins[1].port, pki[0]), extra="limits: {header-time: 1s}")
+    g.start()
+    try:
+        wire = g.connect()
+        wire.socket.settimeout(0.2)
+        wire.send(b"GET http://registry.test/ HTTP/1.1\r\nX: ")
+        for _ in range(5 * PATIENCE):
+            try:
+                wire.send(b"x")
+                wire.more()
+                break
+            except TimeoutError:
+                pass
+        assert b" 408 " in wire.buffer
+    finally:
+        assert g.stop() == 0
 
 
 # ---- services that break
@@ -239,10 +244,13 @@ def test_no_record_repeats_a_secret_that_was_refused_before_the_scan(gateway, to
 
 
 def test_revocation_cuts_a_plain_exchange_in_flight(gateway, origins):
+    pieces, said = 10 * PATIENCE, []
+
     def script(request):
         yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
-        for _ in range(100):
+        for _ in range(pieces):
             yield bytes(10)
+            said.append(1)
             time.sleep(0.1)
 
     with scripted(origins[1], script):
@@ -250,9 +258,8 @@ def test_revocation_cuts_a_plain_exchange_in_flight(gateway, origins):
         wire.send(absolute(gateway.token(BOTH, sandbox="doomed")))
         wire.until(b"\r\n\r\n")
         exeat("token", "revoke", "--sandbox", "doomed", config=gateway.config)
-        begin = time.monotonic()
         wire.rest()
-        assert time.monotonic() - begin < 4
+        assert len(said) < pieces, "cut while the service still spoke"
     assert gateway.wait_for(kind="connection", reason="token_revoked", sandbox="doomed")
 
 
@@ -286,7 +293,7 @@ def test_a_scribe_that_hangs_holds_nobody_for_ever(gateway, token, origins):
 def test_a_flood_of_connections_costs_the_others_nothing_but_time(tmp_path, pki, origins):
     """More clients than descriptors: who came first is served, and the channel to the porter survives."""
     directory = tmp_path / "state"
-    g = Gateway(directory, services(origins[0].port, origins[1].port, pki[0]), extra="limits: {upstream-idle-total: 8}")
+    g = Gateway(directory, services(origins[0].port, origins[1].port, pki[0]), extra="limits: {upstream-idle-total: 8, header-time: 60s}")
     g.start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400)))
     try:
         tokens = [g.token(BOTH, sandbox=f"sb-{i}") for i in range(3)]  # each has a share of a quarter
