@@ -39,9 +39,9 @@ def clean_environment(**more):
     return {**keep, "PIP_CONFIG_FILE": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", **more}
 
 
-def exeat(*words, config=None, stdin=None, check=True):
+def exeat(*words, config=None, stdin=None, check=True, patience=PATIENCE):
     command = [EXEAT] + (["-c", str(config)] if config else []) + [str(w) for w in words]
-    result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=PATIENCE,
+    result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=patience,
                             env=clean_environment())
     if check and result.returncode:
         raise AssertionError(f"{words}: status {result.returncode}\n{result.stdout}\n{result.stderr}")
@@ -150,7 +150,9 @@ services:
         return wait_until(lambda: (lambda r: r if len(r) >= n else None)(self.records(**want)), f"{n} records {want}")
 
     def verify(self):
-        return exeat("log", "verify", config=self.config, check=False).returncode == 0
+        size = sum(p.stat().st_size for p in (self.directory / "journal").glob("*.ndjson"))
+        patience = PATIENCE + size / (4 << 20)  # a long run writes some gigabytes
+        return exeat("log", "verify", config=self.config, check=False, patience=patience).returncode == 0
 
     def pids(self, role):
         found = []
