@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "net/tls.h"
+#include "net/wire.h"
 
 enum {
     READ_SIZE = 64 * 1024, /* one look at the socket */
@@ -23,6 +24,7 @@ struct stream {
     struct watch *watch;
     int fd;
     SSL *ssl;
+    struct wire *wire; /* ssl's */
     stream_on *on;
     void *arg;
     struct buf in, out;
@@ -91,16 +93,17 @@ static void again(struct stream *s)
 
 enum { WAIT = 0, GOT_END = -1, GOT_CUT = -2, GOT_FAIL = -3 };
 
+/*
+ * SSL_get_error answers from the thread's error queue first, and what others left there would break a connection that
+ * only waits: so it is asked last.
+ */
 static int from_tls_error(struct stream *s, int result)
 {
-    int error = SSL_get_error(s->ssl, result);
-
-    switch (error) {
-    case SSL_ERROR_WANT_READ:
+    if (wire_waits(s->wire) && !SSL_want_nothing(s->ssl)) {
+        s->tls_wants_write = s->tls_wants_write || SSL_want_write(s->ssl);
         return WAIT;
-    case SSL_ERROR_WANT_WRITE:
-        s->tls_wants_write = true;
-        return WAIT;
+    }
+    switch (SSL_get_error(s->ssl, result)) {
     case SSL_ERROR_ZERO_RETURN:
         return GOT_END;
     case SSL_ERROR_SYSCALL:
@@ -116,22 +119,13 @@ static int from_tls_error(struct stream *s, int result)
     }
 }
 
-/* SSL_get_error reads the thread's queue: it must be empty before each call. Looking costs less than clearing. */
-static void empty_error_queue(void)
-{
-    if (ERR_peek_error())
-        ERR_clear_error();
-}
-
 static int pull(struct stream *s, char *into, size_t room)
 {
     ssize_t got;
 
     if (s->ssl) {
-        int n;
+        int n = SSL_read(s->ssl, into, (int)room);
 
-        empty_error_queue();
-        n = SSL_read(s->ssl, into, (int)room);
         return n > 0 ? n : from_tls_error(s, n);
     }
     do
@@ -151,10 +145,8 @@ static int push(struct stream *s, struct slice bytes)
     ssize_t put;
 
     if (s->ssl) {
-        int n;
+        int n = SSL_write(s->ssl, bytes.ptr, (int)(bytes.len < INT32_MAX ? bytes.len : INT32_MAX));
 
-        empty_error_queue();
-        n = SSL_write(s->ssl, bytes.ptr, (int)(bytes.len < INT32_MAX ? bytes.len : INT32_MAX));
         return n > 0 ? n : from_tls_error(s, n);
     }
     do
@@ -206,7 +198,7 @@ static int gather(struct stream *s, size_t *have)
         *have += (size_t)got;
         if (!s->ssl)
             return *have < sizeof shared && !s->closed ? WAIT : 1; /* a short read: what comes later is a new edge */
-        if (s->busy && tls_is_drained(s->ssl))
+        if (s->busy && wire_is_drained(s->wire))
             return WAIT; /* asking once more would only hear so; an idle stream asks, which gives its buffer back */
     }
     return 1;
@@ -304,7 +296,7 @@ static void progress(struct stream *s, unsigned ready)
     if (s->broken) { /* the peer went: what it said before is read first */
         ready |= WATCH_READ;
         if (s->ssl)
-            tls_socket_ready(s->ssl, true);
+            wire_is_ready(s->wire, true);
     }
     if (s->up && ready & WATCH_READ && !s->dead && !s->ended)
         read_some(s);
@@ -325,7 +317,7 @@ static void take_turn(void *arg, unsigned ready)
 
     s->closed = s->closed || ready & WATCH_CLOSED;
     if (s->ssl && ready & WATCH_READ)
-        tls_socket_ready(s->ssl, s->closed);
+        wire_is_ready(s->wire, s->closed);
     progress(s, ready);
 }
 
@@ -374,8 +366,8 @@ void stream_start_tls(struct stream *s, SSL *ssl)
     assert(!s->ssl);
     s->ssl = ssl;
     s->up = false;
-    tls_attach(ssl, s->fd, stream_input(s), &s->n_in, &s->n_out);
-    tls_socket_ready(ssl, s->closed);
+    s->wire = wire_attach(ssl, s->fd, stream_input(s), &s->n_in, &s->n_out);
+    wire_is_ready(s->wire, s->closed);
     stream_consume(s, stream_input(s).len);
     again(s);
 }
@@ -433,8 +425,7 @@ static enum ahead look_ahead(struct stream *s)
         return got > 0 ? AHEAD_BYTES : AHEAD_QUIET;
     if (got < 0)
         return SSL_has_pending(s->ssl) ? AHEAD_BYTES : AHEAD_QUIET;
-    tls_socket_ready(s->ssl, false);
-    empty_error_queue();
+    wire_is_ready(s->wire, false);
     got = SSL_peek(s->ssl, &byte, 1);
     if (got > 0 || SSL_has_pending(s->ssl))
         return AHEAD_BYTES;

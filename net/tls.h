@@ -41,19 +41,6 @@ SSL *tls_client_connect(struct tls_client *t, const char *host, SSL_SESSION *res
                         void (*on_session)(void *arg, SSL_SESSION *session), void *arg, struct fault *why);
 
 /* ---- for net/stream.c ---- */
-
-/*
- * Put ssl on a socket (not owned). early: bytes that were already read from it. *n_in and *n_out (kept) count
- * what passes the wire.
- */
-void tls_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out);
-/*
- * The loop says that the socket is readable: reads may ask the kernel again. closed: the peer's end is there too, so from
- * now on a short read does not mean that the socket is empty.
- */
-void tls_socket_ready(SSL *ssl, bool closed);
-/* The kernel had no more at the last read, and OpenSSL holds nothing undelivered. */
-bool tls_is_drained(const SSL *ssl);
 /* Is the newest error of this thread's queue an end without close_notify? */
 bool tls_error_is_cut(void);
 /* Words and reason for a failed handshake or a broken connection, from the error queue (emptied). */

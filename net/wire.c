@@ -1,16 +1,16 @@
-/*
- * The BIO between OpenSSL and a socket. It remembers that the last read took all the kernel had, so that
- * OpenSSL's question for more is answered without a system call until the loop says that more came.
- */
+/* Owns the bytes read before TLS began, and the knowledge that the socket is empty. */
+#include "net/wire.h"
+
 #include <errno.h>
-#include <openssl/bio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "net/tls.h"
+#include "base/buf.h"
 
 struct wire {
+    SSL *ssl; /* borrowed: it owns us */
+    BIO *bio;
     int fd;
     bool drained;     /* nothing more until the loop says so */
     bool closed;      /* the peer's end is there: only it says that the socket is empty */
@@ -97,31 +97,33 @@ static const BIO_METHOD *wire_method(void)
     return method;
 }
 
-void tls_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out)
+struct wire *wire_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out)
 {
     struct wire *w = calloc(1, sizeof *w);
     BIO *bio = BIO_new(wire_method());
 
     if (!w || !bio)
         abort();
-    *w = (struct wire){.fd = fd, .n_in = n_in, .n_out = n_out};
+    *w = (struct wire){.ssl = ssl, .bio = bio, .fd = fd, .n_in = n_in, .n_out = n_out};
     buf_append(&w->early, early);
     BIO_set_data(bio, w);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio);
+    return w;
 }
 
-void tls_socket_ready(SSL *ssl, bool closed)
+void wire_is_ready(struct wire *w, bool closed)
 {
-    struct wire *w = BIO_get_data(SSL_get_rbio(ssl));
-
     w->drained = false;
     w->closed = w->closed || closed;
 }
 
-bool tls_is_drained(const SSL *ssl)
+bool wire_is_drained(const struct wire *w)
 {
-    const struct wire *w = BIO_get_data(SSL_get_rbio(ssl));
+    return w->drained && buf_len(&w->early) == 0 && !SSL_has_pending(w->ssl);
+}
 
-    return w->drained && buf_len(&w->early) == 0 && !SSL_has_pending(ssl);
+bool wire_waits(const struct wire *w)
+{
+    return BIO_should_retry(w->bio);
 }

@@ -14,8 +14,11 @@
 
 enum { KEEP_MAX = 4 << 20, WAITING_MAX = 4 << 20, COUNT_AT = 8, SETTLE_MS = 2000 };
 
-/* A batch costs the scribe a wake-up, whatever is in it: it waits until nothing else is ready, but no longer than this. */
-enum { GATHER_RECORDS = 48, GATHER_TURNS = 4, GATHER_NS = 150 * 1000 };
+/*
+ * A batch costs the scribe a wake-up, whatever is in it: it waits until nothing else is ready, but no longer than this.
+ * What only tells of an end waits for a record that somebody needs, or RIDE_MS.
+ */
+enum { GATHER_RECORDS = 96, GATHER_TURNS = 8, GATHER_NS = 400 * 1000, RIDE_MS = 5 };
 
 struct recorder {
     struct loop *loop;
@@ -28,6 +31,9 @@ struct recorder {
     struct buf draft;  /* the record under construction */
     struct buf batch;  /* the message of this turn, with its head; empty when count is 0 */
     uint32_t count;
+    bool due;         /* it is to go with this turn or soon after; else it waits for company */
+    struct timer *ride;
+    bool draft_rides; /* the record under construction can wait for company */
     unsigned turns;   /* that it has waited */
     int64_t gathers_since_ns; /* when the first of those ended */
     struct buf sent;  /* nobody waits, no answer yet: u64 role_seq and the record, one after another */
@@ -160,6 +166,7 @@ static void lose_scribe(struct recorder *r)
     r->open = false;
     r->answered = r->next - 1;
     r->count = 0;
+    r->due = false;
     r->turns = 0;
     buf_clear(&r->batch);
     settle(r, UINT64_MAX, false);
@@ -179,6 +186,7 @@ static void send_batch(struct recorder *r)
         ((char *)message.ptr)[COUNT_AT + i] = (char)(r->count >> (8 * i) & 0xff);
     ok = channel_send(r->scribe, MSG_RECORDS, message, -1);
     r->count = 0;
+    r->due = false;
     r->turns = 0;
     buf_clear(&r->batch);
     if (!ok)
@@ -203,7 +211,22 @@ static void keep(struct recorder *r, uint64_t role_seq, struct slice record)
     buf_append(&r->sent, record);
 }
 
-static void add(struct recorder *r, struct slice record, struct record_wait *wait)
+static void make_due(struct recorder *r)
+{
+    if (!r->due)
+        nudge(r);
+    r->due = true;
+}
+
+static void on_ride(void *arg)
+{
+    struct recorder *r = arg;
+
+    if (r->count)
+        make_due(r);
+}
+
+static void add(struct recorder *r, struct slice record, struct record_wait *wait, bool rides)
 {
     uint64_t role_seq;
 
@@ -217,10 +240,13 @@ static void add(struct recorder *r, struct slice record, struct record_wait *wai
     if (!r->count) {
         pack_u64(&r->batch, role_seq);
         pack_u32(&r->batch, 0); /* the count, when it is sent */
-        nudge(r);
+        if (rides)
+            timer_set(r->ride, RIDE_MS);
     }
     buf_append(&r->batch, record);
     r->count++;
+    if (!rides || r->count >= GATHER_RECORDS)
+        make_due(r);
     if (wait) {
         wait->role_seq = role_seq;
         ring_add(&r->waiting, wait);
@@ -246,7 +272,7 @@ static void add_lost(struct recorder *r)
     record_number(&w, FIELD_LOST_RECORDS, (int64_t)r->lost);
     record_end(&w);
     r->lost = 0;
-    add(r, buf_slice(&r->draft), NULL);
+    add(r, buf_slice(&r->draft), NULL, false);
     buf_clear(&r->draft);
 }
 
@@ -264,7 +290,7 @@ static void send_again(struct recorder *r)
 
         unpack_bytes(&u);
         assert(!u.bad);
-        add(r, slice_cut(start, 0, start.len - u.left.len), NULL);
+        add(r, slice_cut(start, 0, start.len - u.left.len), NULL, false);
     }
     buf_free(&list);
     if (r->lost && recorder_is_open(r))
@@ -348,9 +374,11 @@ static void at_end_of_turn(void *arg)
     struct recorder *r = arg;
 
     tell_failed(r);
-    if (waits_for_more(r))
+    if (r->on_settled)
+        r->due = true;
+    if (r->due && waits_for_more(r))
         nudge(r);
-    else
+    else if (r->due)
         send_batch(r);
     if (r->on_settled && recorder_is_settled(r))
         tell_settled(r);
@@ -366,6 +394,7 @@ struct recorder *recorder_new(struct loop *loop)
         abort();
     r->loop = loop;
     r->next = 1;
+    r->ride = timer_new(loop, on_ride, r);
     ring_init(&r->waiting);
     ring_init(&r->failed);
     loop_each_turn(loop, at_end_of_turn, r);
@@ -378,6 +407,7 @@ void recorder_free(struct recorder *r)
         return;
     channel_free(r->scribe);
     timer_free(r->settling);
+    timer_free(r->ride);
     buf_free(&r->draft);
     buf_free(&r->batch);
     buf_free(&r->sent);
@@ -429,6 +459,7 @@ uint64_t recorder_written(const struct recorder *r)
 struct record_writer recorder_begin(struct recorder *r, enum record_kind kind)
 {
     assert(!buf_len(&r->draft));
+    r->draft_rides = kind == RECORD_RESULT || kind == RECORD_CONNECTION;
     return begin(r, kind);
 }
 
@@ -436,7 +467,7 @@ void recorder_end(struct recorder *r, struct record_writer *w, struct record_wai
 {
     assert(w->out == &r->draft && (!wait || !record_is_waiting(wait)));
     record_end(w);
-    add(r, buf_slice(&r->draft), wait);
+    add(r, buf_slice(&r->draft), wait, r->draft_rides && !wait);
     buf_clear(&r->draft);
 }
 

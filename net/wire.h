@@ -1,0 +1,31 @@
+/*
+ * The BIO between OpenSSL and a socket. It remembers that the last read took all the kernel had, so that
+ * OpenSSL's question for more is answered without a system call until the loop says that more came.
+ */
+#ifndef NET_WIRE_H
+#define NET_WIRE_H
+
+#include <openssl/ssl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+struct wire;
+
+/*
+ * Put ssl on a socket (not owned). early: bytes that were already read from it, copied. *n_in and *n_out (kept) count
+ * what passes. The wire belongs to ssl, and is borrowed until SSL_free.
+ */
+struct wire *wire_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out);
+/*
+ * The loop says that the socket is readable: reads may ask the kernel again. closed: the peer's end is there too, so from
+ * now on a short read does not mean that the socket is empty.
+ */
+void wire_is_ready(struct wire *w, bool closed);
+/* The kernel had no more at the last read, and OpenSSL holds nothing undelivered. */
+bool wire_is_drained(const struct wire *w);
+/* The last read or write could not be done now; any other failure of it is one for good. */
+bool wire_waits(const struct wire *w);
+
+#endif
