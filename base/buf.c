@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "base/secret.h"
 #include "base/spare.h"
 
@@ -44,19 +45,9 @@ void buf_text(struct buf *b, const char *text)
 
 void buf_decimal(struct buf *b, uint64_t n)
 {
-    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
-                                "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
-                                "99";
-    char digits[20];
-    size_t i = sizeof digits;
+    char *at = buf_reserve(b, PUT_DECIMAL_MAX);
 
-    for (; n >= 100; n /= 100)
-        memcpy(digits + (i -= 2), pairs + n % 100 * 2, 2);
-    if (n >= 10)
-        memcpy(digits + (i -= 2), pairs + n * 2, 2);
-    else
-        digits[--i] = (char)('0' + n);
-    buf_append(b, slice_make(digits + i, sizeof digits - i));
+    buf_commit(b, (size_t)(put_decimal(at, n) - at));
 }
 
 void buf_vprintf(struct buf *b, const char *format, va_list args)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/put.h"
 #include "base/secret.h"
 #include "base/text.h"
 
@@ -43,17 +44,24 @@ bool id_equals(const struct id *a, const struct id *b)
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-void id_text(struct buf *out, const struct id *id)
+char *id_put(char *at, const struct id *id)
 {
     static const size_t groups[] = {4, 2, 2, 2, 6};
-    size_t at = 0;
+    const unsigned char *bytes = id->bytes;
 
     for (size_t i = 0; i < 5; i++) {
         if (i)
-            buf_char(out, '-');
-        text_hex(out, slice_make(id->bytes + at, groups[i]));
-        at += groups[i];
+            *at++ = '-';
+        at = put_hex(at, slice_make(bytes, groups[i]));
+        bytes += groups[i];
     }
+    return at;
+}
+
+void id_text(struct buf *out, const struct id *id)
+{
+    id_put(buf_reserve(out, ID_TEXT_LEN), id);
+    buf_commit(out, ID_TEXT_LEN);
 }
 
 void id_short(struct buf *out, const struct id *id)

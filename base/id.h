@@ -20,6 +20,8 @@ bool id_is_zero(const struct id *id);
 bool id_equals(const struct id *a, const struct id *b);
 /* 01890a5d-ac96-774b-bcce-b302099a8057 */
 void id_text(struct buf *out, const struct id *id);
+/* The same where there is room for ID_TEXT_LEN; returns the place behind it. */
+char *id_put(char *at, const struct id *id);
 /* The last six digits of the same: 9a8057 */
 void id_short(struct buf *out, const struct id *id);
 bool id_parse(struct slice text, struct id *out);

@@ -3,30 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char hex_digits[] = "0123456789abcdef";
+#include "base/put.h"
+
 static const char standard[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char url_safe[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* The two digits of each byte, made at the first question: every record has some sixty bytes in hex. */
-static const char (*hex_pairs(void))[2]
-{
-    static char pairs[256][2];
-
-    for (size_t i = 0; !pairs[0][0] && i < 256; i++) {
-        pairs[255 - i][0] = hex_digits[(255 - i) >> 4];
-        pairs[255 - i][1] = hex_digits[(255 - i) & 15];
-    }
-    return (const char (*)[2])pairs;
-}
-
 void text_hex(struct buf *out, struct slice bytes)
 {
-    const char (*pairs)[2] = hex_pairs();
-    char *at = buf_reserve(out, bytes.len * 2);
+    char *at = buf_reserve(out, PUT_HEX_MAX(bytes.len));
 
-    for (size_t i = 0; i < bytes.len; i++)
-        memcpy(at + 2 * i, pairs[(unsigned char)bytes.ptr[i]], 2);
-    buf_commit(out, bytes.len * 2);
+    buf_commit(out, (size_t)(put_hex(at, bytes) - at));
 }
 
 static int hex_value(char c)
@@ -137,96 +123,11 @@ bool text_unbase64url(struct slice in, struct buf *out)
     return decode(in, out, url_safe);
 }
 
-static void escape(struct buf *out, unsigned char c)
-{
-    char code[6] = {'\\', 'u', '0', '0', hex_digits[c >> 4], hex_digits[c & 15]};
-
-    switch (c) {
-    case '\0':
-        buf_text(out, "\\u2400");
-        break;
-    case '"':
-        buf_text(out, "\\\"");
-        break;
-    case '\\':
-        buf_text(out, "\\\\");
-        break;
-    case '\n':
-        buf_text(out, "\\n");
-        break;
-    case '\r':
-        buf_text(out, "\\r");
-        break;
-    case '\t':
-        buf_text(out, "\\t");
-        break;
-    default:
-        buf_append(out, slice_make(code, 6));
-    }
-}
-
-/* Any byte of word that is zero gives a bit (and no other does when there is none). */
-static uint64_t zero_bytes(uint64_t word)
-{
-    return (word - 0x0101010101010101U) & ~word & 0x8080808080808080U;
-}
-
-/* ASCII that JSON takes as it is; eight bytes at a time, since nearly every text is. */
-static bool is_plain(struct slice s)
-{
-    const uint64_t ones = 0x0101010101010101U;
-
-    for (; s.len >= 8; s.ptr += 8, s.len -= 8) {
-        uint64_t word, odd;
-
-        memcpy(&word, s.ptr, 8);
-        odd = (word & ones * 0x80) | ((word - ones * 0x20) & ~word & ones * 0x80) | zero_bytes(word ^ ones * '"') |
-              zero_bytes(word ^ ones * '\\') | zero_bytes(word ^ ones * 0x7f);
-        if (odd)
-            return false;
-    }
-    for (; s.len; s.ptr++, s.len--)
-        if ((unsigned char)*s.ptr < 0x20 || (unsigned char)*s.ptr >= 0x7f || *s.ptr == '"' || *s.ptr == '\\')
-            return false;
-    return true;
-}
-
-static void quote_plain(struct buf *out, struct slice s)
-{
-    char *at = buf_reserve(out, s.len + 2);
-
-    at[0] = '"';
-    memcpy(at + 1, s.ptr, s.len);
-    at[s.len + 1] = '"';
-    buf_commit(out, s.len + 2);
-}
-
 void text_json(struct buf *out, struct slice bytes)
 {
-    const unsigned char *p = (const unsigned char *)bytes.ptr;
-    bool ascii = true;
-    size_t plain = 0;
+    char *at = buf_reserve(out, PUT_JSON_MAX(bytes.len));
 
-    if (is_plain(bytes)) {
-        quote_plain(out, bytes);
-        return;
-    }
-    for (size_t i = 0; i < bytes.len && ascii; i++)
-        ascii = p[i] < 0x80;
-    bool pass_high = ascii || slice_is_utf8(bytes);
-
-    buf_char(out, '"');
-    for (size_t i = 0; i < bytes.len; i++) {
-        bool keep = p[i] >= 0x80 ? pass_high : p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f;
-
-        if (keep)
-            continue;
-        buf_append(out, slice_cut(bytes, plain, i));
-        escape(out, p[i]);
-        plain = i + 1;
-    }
-    buf_append(out, slice_from(bytes, plain));
-    buf_char(out, '"');
+    buf_commit(out, (size_t)(put_json(at, bytes) - at));
 }
 
 char *text_copy(struct slice s)

@@ -1,5 +1,5 @@
 /*
- * Owns the segment being written and the chain. Knows lines as bytes: what a record says comes from record_next.
+ * Owns the segment being written and the chain. Knows lines as bytes: what a record says comes from record_render.
  */
 #include "journal/log.h"
 
@@ -16,11 +16,11 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/text.h"
+#include "base/put.h"
 #include "journal/resume.h"
 #include "journal/segment.h"
 
-enum { FREE_CHECK_MS = 1000 };
+enum { FREE_CHECK_MS = 1000, LOG_STAMP_MAX = 80 };
 
 struct log_writer {
     int directory_fd; /* not owned */
@@ -34,6 +34,7 @@ struct log_writer {
     bool ragged;      /* what lies after size could not be cut off yet */
     uint64_t seq;     /* on disk */
     uint64_t pending; /* records in out */
+    size_t line;      /* where the one under construction begins */
     unsigned char head[LOG_HASH_SIZE];    /* hash of the last line on disk */
     unsigned char pending_head[LOG_HASH_SIZE]; /* of the last line in out */
     struct buf out;
@@ -182,49 +183,65 @@ static void take_time(struct log_writer *w)
     clock_rfc3339(&w->stamp, clock_wall_ns());
     buf_text(&w->stamp, "\",\"mono\":");
     buf_decimal(&w->stamp, (uint64_t)clock_mono_ns());
+    assert(buf_len(&w->stamp) <= LOG_STAMP_MAX);
 }
 
-static void put_head(struct log_writer *w, const char *role, uint64_t role_seq, enum record_kind kind)
+/* What a line has besides members and role, at most. */
+enum { HEAD_ROOM = 160 + LOG_STAMP_MAX, TAIL_ROOM = 16 + PUT_HEX_MAX(LOG_HASH_SIZE) };
+
+static char *put_head(char *at, const struct log_writer *w, struct slice role, uint64_t role_seq, enum record_kind kind)
 {
-    buf_text(&w->out, "{\"schema\":\"exeat.record/1\",\"seq\":");
-    buf_decimal(&w->out, w->seq + w->pending + 1);
-    buf_append(&w->out, buf_slice(&w->stamp));
-    buf_text(&w->out, ",\"role\":\"");
-    buf_text(&w->out, role);
-    buf_text(&w->out, "\",\"role_seq\":");
-    buf_decimal(&w->out, role_seq);
-    buf_text(&w->out, ",\"kind\":\"");
-    buf_text(&w->out, record_kind_name(kind));
-    buf_char(&w->out, '"');
+    at = PUT(at, "{\"schema\":\"exeat.record/1\",\"seq\":");
+    at = put_decimal(at, w->seq + w->pending + 1);
+    at = put_slice(at, buf_slice(&w->stamp));
+    at = PUT(at, ",\"role\":\"");
+    at = put_slice(at, role);
+    at = PUT(at, "\",\"role_seq\":");
+    at = put_decimal(at, role_seq);
+    at = PUT(at, ",\"kind\":\"");
+    at = put_slice(at, slice_of(record_kind_name(kind)));
+    *at++ = '"';
+    return at;
 }
 
-static void put_prev(struct log_writer *w)
+static char *put_prev(char *at, const struct log_writer *w)
 {
-    buf_text(&w->out, ",\"prev\":\"");
-    text_hex(&w->out, slice_make(w->pending_head, LOG_HASH_SIZE));
-    buf_text(&w->out, "\"}");
+    at = PUT(at, ",\"prev\":\"");
+    at = put_hex(at, slice_make(w->pending_head, LOG_HASH_SIZE));
+    return PUT(at, "\"}");
 }
 
-void log_add(struct log_writer *w, const char *role, uint64_t role_seq, enum record_kind kind, struct slice members)
+static void begin_line(struct log_writer *w, const char *role, uint64_t role_seq, enum record_kind kind)
 {
-    size_t start = buf_len(&w->out);
-    struct slice line;
+    struct slice name = slice_of(role);
+    char *at = buf_reserve(&w->out, HEAD_ROOM + name.len);
 
     if (!w->pending)
         take_time(w);
-    put_head(w, role, role_seq, kind);
-    if (members.len) {
-        buf_char(&w->out, ',');
-        buf_append(&w->out, members);
-    }
-    put_prev(w);
-    line = slice_from(buf_slice(&w->out), start);
+    w->line = buf_len(&w->out);
+    buf_commit(&w->out, (size_t)(put_head(at, w, name, role_seq, kind) - at));
+}
+
+static void end_line(struct log_writer *w)
+{
+    char *at = buf_reserve(&w->out, TAIL_ROOM);
+    struct slice line;
+
+    buf_commit(&w->out, (size_t)(put_prev(at, w) - at));
+    line = slice_from(buf_slice(&w->out), w->line);
     assert(line.len < LOG_LINE_MAX);
     if (!EVP_DigestInit_ex(w->sha, NULL, NULL) || !EVP_DigestUpdate(w->sha, line.ptr, line.len) ||
         !EVP_DigestFinal_ex(w->sha, w->pending_head, NULL))
         abort();
     buf_char(&w->out, '\n');
     w->pending++;
+}
+
+void log_add(struct log_writer *w, const char *role, uint64_t role_seq, const struct record_view *record)
+{
+    begin_line(w, role, role_seq, record->kind);
+    record_render(&w->out, record);
+    end_line(w);
 }
 
 void log_drop(struct log_writer *w)

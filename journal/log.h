@@ -42,12 +42,12 @@ void log_close(struct log_writer *w);
 /* Other settings, from the next flush on. */
 void log_use_settings(struct log_writer *w, const struct log_settings *s);
 /*
- * Add one record: members as record_next gives them. role and role_seq are the scribe's own knowledge of the sender.
+ * Add one record. role and role_seq are the scribe's own knowledge of the sender.
  * Buffers; log_flush writes everything added since in one write (and fdatasync when sync). False from flush: nothing of the
  * batch counts, the file is truncated back to before it; log_drop what was added, or flush again later. FAULT_REFUSED:
  * somebody else cut, replaced or took away the segment. Nothing more can be written by this writer; open the journal again.
  */
-void log_add(struct log_writer *w, const char *role, uint64_t role_seq, enum record_kind kind, struct slice members);
+void log_add(struct log_writer *w, const char *role, uint64_t role_seq, const struct record_view *record);
 bool log_flush(struct log_writer *w, struct fault *why);
 /* Drop what log_add buffered since the last flush; seq and chain step back. */
 void log_drop(struct log_writer *w);

@@ -9,9 +9,12 @@
 #include <string.h>
 
 #include "base/pack.h"
-#include "base/text.h"
+#include "base/put.h"
 
 enum { HEX_MAX = 64, TEXT_TOTAL = 12 * 1024, LENGTH_SIZE = 4, KEY_MAX = 40 };
+
+/* Of a label: comma, braces, group and key; of a value that is neither text nor hex, a reason and its severity the longest. */
+enum { LABEL_MAX = 2 * KEY_MAX + 8, SMALL_MAX = 96 };
 
 static const char *const kind_names[N_RECORD_KINDS] = {
 #define KIND(upper, name) name,
@@ -157,12 +160,6 @@ void record_end(struct record_writer *w)
 
 /* ---- reading ---- */
 
-/* The fields of one record, by number, so that they come out in the order of record.def and groups stay together. */
-struct parsed {
-    uint64_t seen[2];
-    struct slice values[N_RECORD_FIELDS];
-};
-
 static size_t value_size(struct unpack *u, enum field_type type)
 {
     switch (type) {
@@ -199,26 +196,64 @@ static bool value_is_valid(enum field_type type, struct slice value)
     return true;
 }
 
-static bool parse_fields(struct unpack *u, struct parsed *p)
+/* What a value takes in JSON, at most, and its label with it. */
+static size_t room_of(enum field_type type, size_t len)
 {
-    p->seen[0] = p->seen[1] = 0;
+    switch (type) {
+    case TYPE_TEXT:
+        return LABEL_MAX + PUT_JSON_MAX(len);
+    case TYPE_HEX:
+        return LABEL_MAX + 2 + PUT_HEX_MAX(len);
+    default:
+        return LABEL_MAX + SMALL_MAX;
+    }
+}
+
+static bool parse_fields(struct unpack *u, struct record_view *v)
+{
+    v->seen[0] = v->seen[1] = 0;
+    v->room = 1; /* the last brace */
     while (!u->bad && u->left.len) {
         unsigned f = unpack_u8(u);
         size_t len;
 
-        if (f >= N_RECORD_FIELDS || p->seen[f / 64] >> (f % 64) & 1)
+        if (f >= N_RECORD_FIELDS || v->seen[f / 64] >> (f % 64) & 1)
             return false;
         len = value_size(u, fields[f].type);
         if (u->bad || u->left.len < len)
             return false;
-        p->values[f] = slice_cut(u->left, 0, len);
+        v->values[f] = slice_cut(u->left, 0, len);
         u->left = slice_from(u->left, len);
-        p->seen[f / 64] |= 1ULL << (f % 64);
-        if (!value_is_valid(fields[f].type, p->values[f]))
+        v->seen[f / 64] |= 1ULL << (f % 64);
+        v->room += room_of(fields[f].type, len);
+        if (!value_is_valid(fields[f].type, v->values[f]))
             return false;
     }
     return unpack_done(u);
 }
+
+bool record_read(struct slice *batch, struct record_view *out, bool *bad)
+{
+    struct unpack u = unpack_start(*batch);
+    unsigned k;
+
+    *bad = false;
+    if (!batch->len)
+        return false;
+    struct unpack record = unpack_start(unpack_bytes(&u));
+
+    k = unpack_u16(&record);
+    if (u.bad || batch->len - u.left.len > RECORD_MAX + LENGTH_SIZE || k >= N_RECORD_KINDS ||
+        !parse_fields(&record, out)) {
+        *bad = true;
+        return false;
+    }
+    out->kind = (enum record_kind)k;
+    *batch = u.left;
+    return true;
+}
+
+/* ---- as JSON, in the order of record.def, so that groups stay together ---- */
 
 /* How each field's name is written: "key": alone, or in its group {"key": */
 struct label {
@@ -261,118 +296,111 @@ static void make_labels(void)
     }
 }
 
-static void render_number(struct buf *out, struct slice value)
+static char *put_number(char *at, struct slice value)
 {
     struct unpack u = unpack_start(value);
     int64_t n = (int64_t)unpack_u64(&u);
 
     if (n < 0)
-        buf_char(out, '-');
-    buf_decimal(out, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+        *at++ = '-';
+    return put_decimal(at, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
 }
 
-static void render_quoted(struct buf *out, const char *plain)
+static char *put_quoted(char *at, const char *plain)
 {
-    buf_char(out, '"');
-    buf_text(out, plain);
-    buf_char(out, '"');
+    *at++ = '"';
+    at = put_slice(at, slice_of(plain));
+    *at++ = '"';
+    return at;
 }
 
-static void render_bytes(struct buf *out, enum field_type type, struct slice value)
+static char *put_reason(char *at, enum reason r)
+{
+    at = put_quoted(at, reason_code(r));
+    at = PUT(at, ",\"severity\":");
+    return put_quoted(at, severity_name(reason_get(r)->severity));
+}
+
+static char *put_id(char *at, struct slice value)
 {
     struct id id;
 
-    buf_char(out, '"');
-    if (type == TYPE_ID) {
-        memcpy(id.bytes, value.ptr, sizeof id.bytes);
-        id_text(out, &id);
-    } else {
-        text_hex(out, value);
-    }
-    buf_char(out, '"');
+    memcpy(id.bytes, value.ptr, sizeof id.bytes);
+    return id_put(at, &id);
 }
 
-static void render_value(struct buf *out, enum field_type type, struct slice value)
+static char *put_value(char *at, enum field_type type, struct slice value)
 {
     switch (type) {
     case TYPE_TEXT:
-        text_json(out, value);
-        break;
+        return put_json(at, value);
     case TYPE_NUMBER:
-        render_number(out, value);
-        break;
+        return put_number(at, value);
     case TYPE_BOOL:
-        buf_text(out, small(value) ? "true" : "false");
-        break;
+        return small(value) ? PUT(at, "true") : PUT(at, "false");
+    case TYPE_REASON:
+        return put_reason(at, (enum reason)small(value));
     case TYPE_ID:
     case TYPE_HEX:
-        render_bytes(out, type, value);
-        break;
-    case TYPE_REASON:
-        render_quoted(out, reason_code((enum reason)small(value)));
-        buf_text(out, ",\"severity\":");
-        render_quoted(out, severity_name(reason_get((enum reason)small(value))->severity));
         break;
     }
+    *at++ = '"';
+    at = type == TYPE_ID ? put_id(at, value) : put_hex(at, value);
+    *at++ = '"';
+    return at;
 }
 
-/* Comma, and where the group changes its braces. before: the field written last, N_RECORD_FIELDS when f is the first. */
-static void render_label(struct buf *out, unsigned before, unsigned f)
+/* Comma, and where the group changes its braces. before: the field written last; f itself when it is the first. */
+static char *put_label(char *at, unsigned before, unsigned f)
 {
-    bool first = before == N_RECORD_FIELDS;
-    bool stays = !first && labels[before].group == labels[f].group;
+    const struct label *l = &labels[f];
+    bool stays = before != f && labels[before].group == l->group;
 
-    if (!first && !stays && labels[before].group_len)
-        buf_char(out, '}');
-    if (!first)
-        buf_char(out, ',');
-    if (!stays && labels[f].group_len) {
-        buf_char(out, '"');
-        buf_append(out, slice_make(fields[f].name, labels[f].group_len));
-        buf_text(out, "\":{");
+    if (before != f && !stays && labels[before].group_len)
+        *at++ = '}';
+    *at++ = ',';
+    if (!stays && l->group_len) {
+        *at++ = '"';
+        at = put_slice(at, slice_make(fields[f].name, l->group_len));
+        at = PUT(at, "\":{");
     }
-    buf_append(out, slice_make(labels[f].key, labels[f].key_len));
+    memcpy(at, l->key, KEY_MAX); /* more than it has, which costs less than to count */
+    return at + l->key_len;
 }
 
-static void render(struct buf *out, const struct parsed *p)
+void record_render(struct buf *out, const struct record_view *v)
 {
+    size_t start = buf_len(out);
+    char *from = buf_reserve(out, v->room), *at = from;
     unsigned before = N_RECORD_FIELDS;
 
     if (!labels[0].key_len)
         make_labels();
     for (unsigned word = 0; word < 2; word++)
-        for (uint64_t left = p->seen[word]; left; left &= left - 1) {
+        for (uint64_t left = v->seen[word]; left; left &= left - 1) {
             unsigned f = word * 64 + (unsigned)__builtin_ctzll(left);
 
-            render_label(out, before, f);
-            render_value(out, fields[f].type, p->values[f]);
+            at = put_label(at, before == N_RECORD_FIELDS ? f : before, f);
+            at = put_value(at, fields[f].type, v->values[f]);
             before = f;
         }
     if (before != N_RECORD_FIELDS && labels[before].group_len)
-        buf_char(out, '}');
+        *at++ = '}';
+    assert((size_t)(at - from) <= v->room);
+    buf_commit(out, (size_t)(at - from));
+    record_redact(out, start);
 }
 
 bool record_next(struct slice *batch, enum record_kind *kind, struct buf *out, bool *bad)
 {
-    struct unpack u = unpack_start(*batch);
-    struct parsed p;
-    size_t start = buf_len(out);
-    unsigned k;
+    struct record_view v;
+    struct buf members = {0};
 
-    *bad = false;
-    if (!batch->len)
+    if (!record_read(batch, &v, bad))
         return false;
-    struct unpack record = unpack_start(unpack_bytes(&u));
-
-    k = unpack_u16(&record);
-    if (u.bad || batch->len - u.left.len > RECORD_MAX + LENGTH_SIZE || k >= N_RECORD_KINDS ||
-        !parse_fields(&record, &p)) {
-        *bad = true;
-        return false;
-    }
-    render(out, &p);
-    record_redact(out, start);
-    *kind = (enum record_kind)k;
-    *batch = u.left;
+    *kind = v.kind;
+    record_render(&members, &v);
+    buf_append(out, slice_from(buf_slice(&members), buf_len(&members) > 0));
+    buf_free(&members);
     return true;
 }

@@ -50,16 +50,27 @@ void record_hex(struct record_writer *w, enum record_field f, struct slice bytes
 void record_reason(struct record_writer *w, enum record_field f, enum reason r); /* severity goes with it */
 void record_end(struct record_writer *w);
 
+/* Reading: one record of a batch, checked; the values are borrowed from the batch, packed as record.c describes. */
+struct record_view {
+    enum record_kind kind;
+    uint64_t seen[2]; /* which fields are there */
+    size_t room;      /* that its members need at most */
+    struct slice values[N_RECORD_FIELDS];
+};
+
 /*
- * The next record of a batch, as the members of a JSON object, without braces and without the members that the scribe
- * stamps. Appends to out. False at the end; *bad set when the message is not ours (unknown kind or field, wrong type,
+ * The next record of a batch. False at the end; *bad set when the message is not ours (unknown kind or field, wrong type,
  * bad length): fatal to the sender.
  */
+bool record_read(struct slice *batch, struct record_view *out, bool *bad);
+/* Its members of a JSON object, without braces and without those that the scribe stamps, each with a comma in front; redacted. */
+void record_render(struct buf *out, const struct record_view *v);
+/* Both in one, without the first comma. */
 bool record_next(struct slice *batch, enum record_kind *kind, struct buf *out, bool *bad);
 
 /*
- * Replace what looks like a JWT in out from offset from on by "[token removed]"; how many there were. record_next does
- * it with everything it renders: a token in a record is our bug, and must not become a leak too.
+ * Replace what looks like a JWT in out from offset from on by "[token removed]"; how many there were. Done with
+ * everything that is rendered: a token in a record is our bug, and must not become a leak too.
  */
 size_t record_redact(struct buf *out, size_t from);
 

@@ -48,7 +48,8 @@ struct scribe {
     struct peer *peers;
     struct peer *supervisor; /* its records come over the control channel */
     struct timer *heartbeat, *retry, *stop;
-    struct buf members, record, answer;
+    struct buf record, answer;
+    struct record_view view;
     struct counters *counters[COUNTERS_MAX];
     size_t n_counters;
     struct counters *end; /* its records: the last seq on disk, as scribes before this one left it */
@@ -83,15 +84,13 @@ static struct record_writer begin_own(struct scribe *s, enum record_kind kind)
 static void end_own(struct scribe *s, struct record_writer *w)
 {
     struct slice batch;
-    enum record_kind kind;
     bool bad, ok;
 
     record_end(w);
     batch = buf_slice(&s->record);
-    buf_clear(&s->members);
-    ok = record_next(&batch, &kind, &s->members, &bad);
+    ok = record_read(&batch, &s->view, &bad);
     assert(ok);
-    log_add(s->log, "scribe", ++s->own_seq, kind, buf_slice(&s->members));
+    log_add(s->log, "scribe", ++s->own_seq, &s->view);
 }
 
 static void add_boot(struct scribe *s)
@@ -369,17 +368,13 @@ static void violation(struct peer *p, const char *what)
 static const char *take_batch(struct peer *p, struct slice batch, uint64_t role_seq, uint32_t *n)
 {
     struct scribe *s = p->scribe;
-    enum record_kind kind;
     bool bad;
 
-    for (*n = 0;; ++*n) {
-        buf_clear(&s->members);
-        if (!record_next(&batch, &kind, &s->members, &bad))
-            break;
-        if (!(may_send[p->role] >> kind & 1))
+    for (*n = 0; record_read(&batch, &s->view, &bad); ++*n) {
+        if (!(may_send[p->role] >> s->view.kind & 1))
             return "a record of a kind it may not write";
         if (s->open)
-            log_add(s->log, p->name, role_seq + *n, kind, buf_slice(&s->members));
+            log_add(s->log, p->name, role_seq + *n, &s->view);
     }
     return bad ? "a damaged record" : NULL;
 }

@@ -46,17 +46,15 @@ static inline struct record_writer *journal_begin(struct journal *j, enum record
 
 static inline void journal_end(struct journal *j, const char *role)
 {
-    struct buf members = {0};
+    struct record_view view;
     struct slice rest;
-    enum record_kind kind;
     bool bad;
 
     record_end(&j->w);
     rest = buf_slice(&j->batch);
-    assert_true(record_next(&rest, &kind, &members, &bad));
-    log_add(j->log, role, ++j->role_seq, kind, buf_slice(&members));
+    assert_true(record_read(&rest, &view, &bad));
+    log_add(j->log, role, ++j->role_seq, &view);
     assert_true(log_flush(j->log, NULL));
-    buf_free(&members);
 }
 
 /* A decision; reason REASON_ALLOWED lets it through. tunnel and sandbox may be NULL. */

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "journal/log.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/scratch.h"
 
 /* The directory of one test; those that need several make their own. */
@@ -44,12 +45,7 @@ static const struct log_settings usual = {.segment = 1 << 20};
 
 static void add(struct log_writer *w, const char *detail)
 {
-    struct buf members = {0};
-
-    buf_text(&members, "\"detail\":");
-    text_json(&members, slice_of(detail));
-    log_add(w, "worker 1", 7, RECORD_RESULT, buf_slice(&members));
-    buf_free(&members);
+    log_detail(w, "worker 1", 7, RECORD_RESULT, detail);
 }
 
 static struct log_writer *must_open(struct scratch *s, const struct log_settings *settings, bool expect_torn)
@@ -101,7 +97,7 @@ static void a_line_is_stamped_and_chained(void **state)
     (void)state;
     w = must_open(&own, &usual, false);
     add(w, "one");
-    log_add(w, "scribe", 1, RECORD_HEARTBEAT, SLICE(""));
+    log_detail(w, "scribe", 1, RECORD_HEARTBEAT, NULL);
     must_flush(w);
     assert_int_equal(log_seq(w), 2);
     log_close(w);

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "journal/log.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/scratch.h"
 
 /* Six records in three segments: 1 2, 3 4, 5 6. */
@@ -22,7 +23,7 @@ static void write_journal(struct scratch *s)
 
     assert_non_null(w);
     for (int i = 0; i < 6; i++) {
-        log_add(w, "worker 0", (uint64_t)i + 1, RECORD_RESULT, SLICE("\"detail\":\"GET /left-pad\""));
+        log_detail(w, "worker 0", (uint64_t)i + 1, RECORD_RESULT, "GET /left-pad");
         assert_true(log_flush(w, &why));
     }
     log_close(w);

@@ -1,0 +1,136 @@
+/* Owns nothing: bytes to text, one after another. */
+#include "base/put.h"
+
+static const char hex_digits[] = "0123456789abcdef";
+
+char *put_decimal(char *at, uint64_t n)
+{
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
+                                "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
+                                "99";
+    char digits[PUT_DECIMAL_MAX];
+    size_t i = sizeof digits;
+
+    for (; n >= 100; n /= 100)
+        memcpy(digits + (i -= 2), pairs + n % 100 * 2, 2);
+    if (n >= 10)
+        memcpy(digits + (i -= 2), pairs + n * 2, 2);
+    else
+        digits[--i] = (char)('0' + n);
+    return put_slice(at, slice_make(digits + i, sizeof digits - i));
+}
+
+/* ---- hexadecimal ---- */
+
+/* Four bytes become eight digits at once: every record has some sixty bytes in hex. */
+static uint64_t eight_digits(uint32_t bytes)
+{
+    const uint64_t ones = 0x0101010101010101U;
+    uint64_t x = bytes, letters;
+
+    x = (x | x << 16) & 0x0000ffff0000ffffU; /* a byte in each second place, the first one lowest */
+    x = (x | x << 8) & 0x00ff00ff00ff00ffU;
+    x = (x >> 4 | x << 8) & 0x0f0f0f0f0f0f0f0fU; /* its high half first */
+    letters = (x + 6 * ones) >> 4 & ones;
+    return x + ones * '0' + letters * ('a' - '9' - 1);
+}
+
+char *put_hex(char *at, struct slice bytes)
+{
+    for (; bytes.len >= 4; bytes = slice_from(bytes, 4)) {
+        const unsigned char *p = (const unsigned char *)bytes.ptr;
+        uint64_t digits = eight_digits((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+
+        for (int i = 0; i < 8; i++)
+            at[i] = (char)(digits >> 8 * i & 0xff);
+        at += 8;
+    }
+    for (; bytes.len; bytes = slice_from(bytes, 1)) {
+        *at++ = hex_digits[(unsigned char)bytes.ptr[0] >> 4];
+        *at++ = hex_digits[bytes.ptr[0] & 15];
+    }
+    return at;
+}
+
+/* ---- JSON ---- */
+
+static char *escape(char *at, unsigned char c)
+{
+    switch (c) {
+    case '\0':
+        return PUT(at, "\\u2400");
+    case '"':
+        return PUT(at, "\\\"");
+    case '\\':
+        return PUT(at, "\\\\");
+    case '\n':
+        return PUT(at, "\\n");
+    case '\r':
+        return PUT(at, "\\r");
+    case '\t':
+        return PUT(at, "\\t");
+    default:
+        at = PUT(at, "\\u00");
+        return put_hex(at, slice_make(&c, 1));
+    }
+}
+
+/* Any byte of word that is zero gives a bit (and no other does when there is none). */
+static uint64_t zero_bytes(uint64_t word)
+{
+    return (word - 0x0101010101010101U) & ~word & 0x8080808080808080U;
+}
+
+/* Nothing but ASCII that JSON takes as it is? */
+static bool word_is_plain(uint64_t word)
+{
+    const uint64_t ones = 0x0101010101010101U;
+
+    return ((word & ones * 0x80) | ((word - ones * 0x20) & ~word & ones * 0x80) | zero_bytes(word ^ ones * '"') |
+            zero_bytes(word ^ ones * '\\') | zero_bytes(word ^ ones * 0x7f)) == 0;
+}
+
+static bool char_is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* The front of s that needs no escape, copied, eight bytes at a time, since nearly every text is such; its length. */
+static size_t put_plain(char *at, struct slice s)
+{
+    size_t n = 0;
+    uint64_t word;
+
+    for (; n + sizeof word <= s.len; n += sizeof word) {
+        memcpy(&word, s.ptr + n, sizeof word);
+        if (!word_is_plain(word))
+            break;
+        memcpy(at + n, &word, sizeof word);
+    }
+    for (; n < s.len && char_is_plain((unsigned char)s.ptr[n]); n++)
+        at[n] = s.ptr[n];
+    return n;
+}
+
+char *put_json(char *at, struct slice bytes)
+{
+    size_t n;
+
+    *at++ = '"';
+    n = put_plain(at, bytes);
+    at += n;
+    if (n < bytes.len) {
+        bool pass_high = slice_is_utf8(bytes);
+
+        for (; n < bytes.len; n++) {
+            unsigned char c = (unsigned char)bytes.ptr[n];
+
+            if (c >= 0x80 ? pass_high : char_is_plain(c))
+                *at++ = (char)c;
+            else
+                at = escape(at, c);
+        }
+    }
+    *at++ = '"';
+    return at;
+}
