@@ -1,6 +1,8 @@
 /* Owns nothing: bytes to text, one after another. */
 #include "base/put.h"
 
+#include <endian.h>
+
 static const char hex_digits[] = "0123456789abcdef";
 
 char *put_decimal(char *at, uint64_t n)
@@ -8,8 +10,8 @@ char *put_decimal(char *at, uint64_t n)
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
                                 "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
                                 "99";
-    char digits[PUT_DECIMAL_MAX];
-    size_t i = sizeof digits;
+    char digits[2 * PUT_DECIMAL_MAX] = {0};
+    size_t i = PUT_DECIMAL_MAX;
 
     for (; n >= 100; n /= 100)
         memcpy(digits + (i -= 2), pairs + n % 100 * 2, 2);
@@ -17,7 +19,8 @@ char *put_decimal(char *at, uint64_t n)
         memcpy(digits + (i -= 2), pairs + n * 2, 2);
     else
         digits[--i] = (char)('0' + n);
-    return put_slice(at, slice_make(digits + i, sizeof digits - i));
+    memcpy(at, digits + i, PUT_DECIMAL_MAX); /* more than there are, which costs less than to count */
+    return at + PUT_DECIMAL_MAX - i;
 }
 
 /* ---- hexadecimal ---- */
@@ -37,17 +40,19 @@ static uint64_t eight_digits(uint32_t bytes)
 
 char *put_hex(char *at, struct slice bytes)
 {
-    for (; bytes.len >= 4; bytes = slice_from(bytes, 4)) {
-        const unsigned char *p = (const unsigned char *)bytes.ptr;
-        uint64_t digits = eight_digits((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+    const unsigned char *p = (const unsigned char *)bytes.ptr, *end = p + bytes.len;
 
-        for (int i = 0; i < 8; i++)
-            at[i] = (char)(digits >> 8 * i & 0xff);
-        at += 8;
+    for (; end - p >= 4; p += 4, at += 8) {
+        uint32_t four;
+        uint64_t digits;
+
+        memcpy(&four, p, sizeof four);
+        digits = htole64(eight_digits(le32toh(four)));
+        memcpy(at, &digits, sizeof digits);
     }
-    for (; bytes.len; bytes = slice_from(bytes, 1)) {
-        *at++ = hex_digits[(unsigned char)bytes.ptr[0] >> 4];
-        *at++ = hex_digits[bytes.ptr[0] & 15];
+    for (; p < end; p++) {
+        *at++ = hex_digits[*p >> 4];
+        *at++ = hex_digits[*p & 15];
     }
     return at;
 }
@@ -95,18 +100,28 @@ static bool char_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* The front of s that needs no escape, copied, eight bytes at a time, since nearly every text is such; its length. */
-static size_t put_plain(char *at, struct slice s)
+static bool copy_plain_word(char *at, const char *from)
 {
-    size_t n = 0;
     uint64_t word;
 
-    for (; n + sizeof word <= s.len; n += sizeof word) {
-        memcpy(&word, s.ptr + n, sizeof word);
-        if (!word_is_plain(word))
-            break;
-        memcpy(at + n, &word, sizeof word);
-    }
+    memcpy(&word, from, sizeof word);
+    memcpy(at, &word, sizeof word);
+    return word_is_plain(word);
+}
+
+/*
+ * The front of s that needs no escape, copied eight bytes at a time, since nearly every text is such; its length. What is
+ * left over is copied with some of what went before.
+ */
+static size_t put_plain(char *at, struct slice s)
+{
+    const size_t word = sizeof(uint64_t);
+    size_t n = 0;
+
+    while (n + word <= s.len && copy_plain_word(at + n, s.ptr + n))
+        n += word;
+    if (n < s.len && n + word > s.len && s.len >= word && copy_plain_word(at + s.len - word, s.ptr + s.len - word))
+        return s.len;
     for (; n < s.len && char_is_plain((unsigned char)s.ptr[n]); n++)
         at[n] = s.ptr[n];
     return n;
