@@ -1,6 +1,6 @@
 /*
- * The sending side of the journal: used by worker, porter and keeper alike. Builds records into the batch of this
- * turn, sends the batch to the scribe once at the end of the turn, and tells who waits whether theirs is written.
+ * The sending side of the journal: used by worker, porter and keeper alike. Builds records into a batch,
+ * sends it to the scribe at the end of a turn, and tells who waits whether theirs is written.
  * Knows nothing of files; what happens on the wire is written in proxy/role.h (MSG_RECORDS, MSG_RECORDED, MSG_REFUSED).
  */
 #ifndef PROXY_RECORDER_H
@@ -58,6 +58,8 @@ uint64_t recorder_written(const struct recorder *r);
  *     record_id(&w, FIELD_ID, &x->id);
  *     recorder_end(r, &w, &x->wait);
  *
+ * Records of kind result and connection, which tell of an end that nobody waits for, go with the next other record, or after
+ * some milliseconds; all others at the end of the turn, or a moment later when more is ready.
  * wait NULL: nobody waits (results). Such a record is kept until it is acknowledged, through refusals and restarts of
  * the scribe; above 4 MiB of them new ones are lost, counted, and told by a record of kind lost.
  * A record that somebody waits for is not kept: while the recorder is closed it is dropped and on_recorded(false) comes

@@ -132,15 +132,20 @@ static void on_recorded(void *arg, bool ok)
         current->in_callback(current);
 }
 
-static void put(struct bench *b, const char *detail, struct record_wait *wait)
+static void put_kind(struct bench *b, enum record_kind kind, const char *detail, struct record_wait *wait)
 {
-    struct record_writer w = recorder_begin(b->r, RECORD_RESULT);
+    struct record_writer w = recorder_begin(b->r, kind);
 
     current = b;
     record_text(&w, FIELD_DETAIL, slice_of(detail));
     if (wait)
         wait->on_recorded = on_recorded;
     recorder_end(b->r, &w, wait);
+}
+
+static void put(struct bench *b, const char *detail, struct record_wait *wait)
+{
+    put_kind(b, RECORD_RESULT, detail, wait);
 }
 
 static void records_of_a_turn_are_one_message(void **state)
@@ -161,6 +166,54 @@ static void records_of_a_turn_are_one_message(void **state)
     settle(&b);
     assert_int_equal(b.n_heard, 2);
     assert_int_equal(b.heard[1].first, 101);
+    tear_down(&b);
+}
+
+static void one_turn(struct bench *b)
+{
+    loop_defer(b->loop, stop, b);
+    loop_run(b->loop);
+}
+
+/* A result and then, a turn later, a decision: how many messages. */
+static size_t messages_when_first_is(enum record_kind kind)
+{
+    struct bench b;
+    size_t n;
+
+    set_up(&b);
+    attach(&b);
+    put_kind(&b, kind, "one", NULL);
+    one_turn(&b);
+    b.waits[0] = (struct record_wait){.on_recorded = on_recorded, .arg = &b};
+    put_kind(&b, RECORD_DECISION, "two", &b.waits[0]);
+    settle(&b);
+    n = b.n_heard;
+    tear_down(&b);
+    return n;
+}
+
+static void what_tells_of_an_end_rides_with_the_next_record(void **state)
+{
+    (void)state;
+    assert_int_equal(messages_when_first_is(RECORD_RESULT), 1);
+    assert_int_equal(messages_when_first_is(RECORD_CONNECTION), 1);
+    assert_int_equal(messages_when_first_is(RECORD_FINDING), 2);
+    assert_int_equal(messages_when_first_is(RECORD_LIMIT), 2);
+}
+
+static void what_tells_of_an_end_goes_alone_when_no_other_comes(void **state)
+{
+    struct bench b;
+
+    (void)state;
+    set_up(&b);
+    attach(&b);
+    put(&b, "one", NULL);
+    one_turn(&b);
+    assert_false(recorder_is_settled(b.r));
+    settle(&b);
+    assert_int_equal(b.n_heard, 1);
     tear_down(&b);
 }
 
@@ -410,6 +463,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_a_turn_are_one_message),
+        cmocka_unit_test(what_tells_of_an_end_rides_with_the_next_record),
+        cmocka_unit_test(what_tells_of_an_end_goes_alone_when_no_other_comes),
         cmocka_unit_test(a_batch_larger_than_a_message_is_split_between_records),
         cmocka_unit_test(who_waits_is_told_when_it_is_written_and_not_before),
         cmocka_unit_test(without_a_scribe_the_answer_is_no_and_comes_later),
