@@ -15,10 +15,12 @@
 #include <openssl/evp.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/secret.h"
 
-enum { WINDOW = 256 /* places that are searched */, PATIENCE = 10000 };
+enum { WINDOW = 256 /* places that are searched */ };
+#define PATIENCE_NS (200 * 1000 * 1000) /* whoever fills a place may have been put off the processor in the middle */
 #define MAGIC 0x31736e6970786521u
 
 enum { UNUSED = 0, TAKEN = 2 };
@@ -140,12 +142,16 @@ static struct place *place_at(const struct pins *p, uint64_t token, int i)
     return &p->shared->places[((token >> 1) + (uint64_t)i) & (p->shared->n_places - 1)];
 }
 
-/* What a place holds, after waiting for whoever fills it just now. */
+/*
+ * What a place holds, after waiting for whoever fills it just now. Still TAKEN: it was killed there. What it would have held
+ * nobody knows, so whoever meets such a place must give up: in a later one its token could be held a second time.
+ */
 static uint64_t held_by(struct place *at)
 {
     uint64_t held = atomic_load(&at->token);
+    int64_t since = held == TAKEN ? clock_mono_ns() : 0;
 
-    for (int n = 0; held == TAKEN && n < PATIENCE; n++)
+    while (held == TAKEN && clock_mono_ns() - since < PATIENCE_NS)
         held = atomic_load(&at->token);
     return held;
 }
@@ -158,7 +164,7 @@ static struct place *find(const struct pins *p, uint64_t token)
 
         if (held == token)
             return at;
-        if (held == UNUSED)
+        if (held == UNUSED || held == TAKEN)
             return NULL;
     }
     return NULL;
@@ -189,11 +195,14 @@ bool pins_hold(struct pins *p, const unsigned char *fingerprint, struct slice so
         return atomic_load(&found->source) == pinned;
     for (int i = 0; i < WINDOW; i++) {
         struct place *at = place_at(p, token, i);
+        uint64_t held;
 
         if (take(at, token, pinned, forget_s, now_s))
             return true;
-        if (held_by(at) == token)
+        if ((held = held_by(at)) == token)
             return atomic_load(&at->source) == pinned;
+        if (held == TAKEN)
+            return false;
     }
     return false;
 }
