@@ -25,7 +25,7 @@ struct channel {
     const struct channel_handler *handler;
     void *arg;
     struct packet *first, **last;
-    size_t pending;
+    size_t pending, n_waiting;
     bool ended;    /* the other side is gone */
     bool dead;     /* channel_free was called; memory goes at the end of the turn */
 };
@@ -97,9 +97,31 @@ static void send_waiting(struct channel *c)
         if (!c->first)
             c->last = &c->first;
         c->pending -= p->len;
+        c->n_waiting--;
         packet_free(p);
     }
     watch_want(c->watch, WATCH_READ);
+}
+
+/* The first descriptor that came; what a hostile sender put beside it is closed, or it would stay open here for good. */
+static int take_descriptor(struct msghdr *m)
+{
+    int first = -1;
+
+    for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h; h = CMSG_NXTHDR(m, h)) {
+        size_t n = h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS ? (h->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+            if (first < 0)
+                first = fd;
+            else
+                close(fd);
+        }
+    }
+    return first;
 }
 
 /* One message into bytes; its length, 0 nothing there, -1 the end (or a message that is not ours). */
@@ -120,9 +142,7 @@ static ssize_t receive(struct channel *c, char *bytes, size_t room, int *fd)
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return errno == EAGAIN ? 0 : -1;
-    for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h; h = CMSG_NXTHDR(&m, h))
-        if (h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int)))
-            memcpy(fd, CMSG_DATA(h), sizeof *fd);
+    *fd = take_descriptor(&m); /* the space above has room for two: it is aligned */
     /* MSG_CTRUNC: this process has no room for the descriptor; the message is whole, and says so by having none. */
     if (got < 2 || m.msg_flags & MSG_TRUNC) {
         if (*fd >= 0)
@@ -217,6 +237,7 @@ static bool queue(struct channel *c, const char *bytes, size_t len, int fd)
     *c->last = p;
     c->last = &p->next;
     c->pending += len;
+    c->n_waiting++;
     watch_want(c->watch, WATCH_READ | WATCH_WRITE);
     return true;
 }
@@ -243,4 +264,9 @@ bool channel_send(struct channel *c, uint16_t type, struct slice payload, int fd
 size_t channel_pending(const struct channel *c)
 {
     return c->pending;
+}
+
+size_t channel_waiting(const struct channel *c)
+{
+    return c->n_waiting;
 }

@@ -25,8 +25,9 @@ struct channel *channel_new(struct loop *l, int fd, const struct channel_handler
 void channel_free(struct channel *c);
 /* fd (-1: none) is borrowed and duplicated as needed. False when the other side is gone or 16 MiB wait. */
 bool channel_send(struct channel *c, uint16_t type, struct slice payload, int fd);
-/* Bytes that wait to be sent. */
+/* Bytes that wait to be sent, and messages. */
 size_t channel_pending(const struct channel *c);
+size_t channel_waiting(const struct channel *c);
 bool channel_pair(int fds[2], struct fault *why);
 
 #endif

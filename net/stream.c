@@ -126,7 +126,10 @@ static int pull(struct stream *s, char *into, size_t room)
     if (s->ssl) {
         int n = SSL_read(s->ssl, into, (int)room);
 
-        return n > 0 ? n : from_tls_error(s, n);
+        if (n <= 0)
+            return from_tls_error(s, n);
+        wire_has_spoken(s->wire);
+        return n;
     }
     do
         got = recv(s->fd, into, room, 0);
@@ -267,6 +270,7 @@ static void shake_hands(struct stream *s)
     ERR_clear_error();
     result = SSL_do_handshake(s->ssl);
     if (result == 1) {
+        wire_has_spoken(s->wire);
         s->up = true;
         tell(s, STREAM_UP);
         return;

@@ -8,11 +8,16 @@
 
 #include "base/buf.h"
 
+/* A record has 16 KiB at most, and an empty one is refused after a few: an honest peer says something within this. */
+enum { SILENT_MAX = 48 * 1024 };
+
 struct wire {
     SSL *ssl; /* borrowed: it owns us */
     BIO *bio;
     int fd;
     bool drained;     /* nothing more until the loop says so */
+    bool spoken;      /* the handshake is done */
+    size_t silent;    /* bytes since the peer last said something */
     bool closed;      /* the peer's end is there: only it says that the socket is empty */
     struct buf early; /* read before TLS began */
     uint64_t *n_in, *n_out;
@@ -33,6 +38,10 @@ static int wire_read(BIO *bio, char *into, int room)
             buf_free(&w->early);
         return (int)early.len;
     }
+    if (w->spoken && w->silent > SILENT_MAX) {
+        errno = EPROTO;
+        return -1;
+    }
     if (w->drained) {
         BIO_set_retry_read(bio);
         return -1;
@@ -40,8 +49,10 @@ static int wire_read(BIO *bio, char *into, int room)
     do
         got = recv(w->fd, into, (size_t)room, 0);
     while (got < 0 && errno == EINTR);
-    if (got > 0)
+    if (got > 0) {
         *w->n_in += (uint64_t)got;
+        w->silent += (size_t)got;
+    }
     w->drained = got < 0 || (got > 0 && got < room && !w->closed);
     if (got < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
@@ -110,6 +121,12 @@ struct wire *wire_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, u
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio);
     return w;
+}
+
+void wire_has_spoken(struct wire *w)
+{
+    w->spoken = true;
+    w->silent = 0;
 }
 
 void wire_is_ready(struct wire *w, bool closed)

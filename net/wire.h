@@ -23,6 +23,11 @@ struct wire *wire_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, u
  * now on a short read does not mean that the socket is empty.
  */
 void wire_is_ready(struct wire *w, bool closed);
+/*
+ * The handshake is done, or the peer said something. What it sends from here on without saying anything has a bound, at which
+ * the connection is cut: key updates (RFC 8446 4.6.3) cost their sender nothing, and one SSL_read takes all there are.
+ */
+void wire_has_spoken(struct wire *w);
 /* The kernel had no more at the last read, and OpenSSL holds nothing undelivered. */
 bool wire_is_drained(const struct wire *w);
 /* The last read or write could not be done now; any other failure of it is one for good. */

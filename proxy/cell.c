@@ -24,6 +24,12 @@
     {.name = call, .tests = {__VA_ARGS__}, .n_tests = sizeof((struct jail_test[]){__VA_ARGS__}) / sizeof(struct jail_test)}
 #define NO_MORE {.name = NULL}
 
+/*
+ * Flags belong to the open file, and a listening socket is the supervisor's too, and of the worker after this one: whoever makes
+ * it block makes that one hang.
+ */
+#define NONBLOCKING {2, JAIL_ALL_BITS & ~(uint64_t)O_RDWR, O_NONBLOCK}
+
 /* Every role: the loop, its channels, memory, clocks, randomness, its end. The plain ones cost nothing (net/jail.c). */
 static const struct jail_call common[] = {
     ANY("epoll_wait"), ANY("epoll_pwait"), ANY("epoll_ctl"), ANY("recvmsg"), ANY("sendmsg"), ANY("read"), ANY("write"),
@@ -37,7 +43,7 @@ static const struct jail_call common[] = {
     WHEN("fcntl", JAIL_IS(1, F_GETFD)),
     WHEN("fcntl", JAIL_IS(1, F_SETFD)),
     WHEN("fcntl", JAIL_IS(1, F_GETFL)),
-    WHEN("fcntl", JAIL_IS(1, F_SETFL), JAIL_ONLY(2, O_NONBLOCK | O_RDWR)),
+    WHEN("fcntl", JAIL_IS(1, F_SETFL), NONBLOCKING),
     WHEN("fcntl", JAIL_IS(1, F_DUPFD_CLOEXEC)),
     WHEN("fcntl", JAIL_IS(1, F_GET_SEALS)),
     WHEN("prlimit64", JAIL_IS(0, 0), JAIL_NULL(2)), /* getrlimit */
@@ -45,9 +51,13 @@ static const struct jail_call common[] = {
     NO_MORE,
 };
 
-/* On sockets that were handed over or accepted. send() and recv() are sendto and recvfrom. */
+/*
+ * On sockets that were handed over or accepted. send() and recv() are sendto and recvfrom. Shut is the writing side alone: the
+ * reading side of a listening socket, shut, would be shut for everybody and for good.
+ */
 static const struct jail_call speaks[] = {
-    ANY("recvfrom"), ANY("sendto"), ANY("readv"), ANY("writev"), ANY("shutdown"), ANY("getsockname"), ANY("getpeername"),
+    ANY("recvfrom"), ANY("sendto"), ANY("readv"), ANY("writev"), ANY("getsockname"), ANY("getpeername"),
+    WHEN("shutdown", JAIL_IS(1, SHUT_WR)),
     ANY("getsockopt"),
     WHEN("setsockopt", JAIL_IS(1, IPPROTO_TCP), JAIL_IS(2, TCP_NODELAY)),
     WHEN("setsockopt", JAIL_IS(1, SOL_SOCKET), JAIL_IS(2, SO_LINGER)),

@@ -1,5 +1,6 @@
 #include "proxy/guests.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -30,6 +31,12 @@ struct guests *guests_new(const struct share *dials, const struct share *lookups
 
     *all = (struct guests){.dials = *dials, .lookups = *lookups};
     return all;
+}
+
+void guests_free(struct guests *all)
+{
+    assert(!all || !all->count);
+    free(all);
 }
 
 void guests_use(struct guests *all, const struct share *dials, const struct share *lookups)
@@ -67,9 +74,9 @@ static void leave(struct guest *g)
     free(g);
 }
 
-struct guest *guests_begin(struct guests *all, struct slice sandbox, bool looks_up, enum reason *why)
+struct guest *guests_begin(struct guests *all, struct slice name, bool looks_up, enum reason *why)
 {
-    struct guest *g = find(all, sandbox);
+    struct guest *g = find(all, name);
 
     if (!share_allows(&all->dials, g->n_dials, 1, all->count))
         *why = REASON_LIMIT_DIALS;

@@ -1,8 +1,10 @@
 /* Owns no process and nothing of what it hands out. */
 #include "proxy/handout.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/pack.h"
@@ -58,9 +60,19 @@ static void give_named(struct process *p, enum role_message type, const char *na
     buf_free(&message);
 }
 
+/* Options belong to the socket, not to who has it: what a role that was taken over left there ends with it. */
+static int as_new(int fd)
+{
+    struct linger none = {0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none); /* connections inherit it: their ends would be cuts */
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    return fd;
+}
+
 void handout_listener(struct process *p, const struct listening *l)
 {
-    give_named(p, MSG_LISTENER, l->name, l->is_publish, l->fds[l->n_fds > 1 ? p->index : 0]);
+    give_named(p, MSG_LISTENER, l->name, l->is_publish, as_new(l->fds[l->n_fds > 1 ? p->index : 0]));
 }
 
 static void give_listeners(struct supervisor *s, struct process *p)

@@ -16,12 +16,14 @@ TAILQ_HEAD(party_list, party);
 struct parties {
     struct tally *tally;
     struct lanes *lanes;
+    parties_tell *tell;
+    void *arg;
     struct table *by_key;
     struct party_list held, kept; /* kept: nobody holds it; oldest first */
     size_t n_kept;
 };
 
-struct parties *parties_new(struct tally *t, struct lanes *lanes)
+struct parties *parties_new(struct tally *t, struct lanes *lanes, parties_tell *tell, void *arg)
 {
     struct parties *ps = calloc(1, sizeof *ps);
 
@@ -29,15 +31,26 @@ struct parties *parties_new(struct tally *t, struct lanes *lanes)
         abort();
     ps->tally = t;
     ps->lanes = lanes;
+    ps->tell = tell;
+    ps->arg = arg;
     ps->by_key = table_new();
     TAILQ_INIT(&ps->held);
     TAILQ_INIT(&ps->kept);
     return ps;
 }
 
+static void tell_sums(struct parties *ps, struct party *p, int64_t now_ms, bool all)
+{
+    const struct sum *s;
+
+    while ((s = sums_next(&p->sums, now_ms, all)))
+        ps->tell(ps->arg, p, s);
+}
+
 static void forget(struct parties *ps, struct party *p)
 {
     assert(p->refs == 0);
+    tell_sums(ps, p, 0, true);
     TAILQ_REMOVE(&ps->kept, p, link);
     ps->n_kept--;
     table_remove(ps->by_key, p->key);
@@ -138,25 +151,15 @@ struct party *parties_source(struct parties *ps, const struct addr *source, cons
     return p;
 }
 
-static void tell_sums(struct party *p, int64_t now_ms, bool all,
-                      void (*tell)(void *arg, const struct party *p, const struct sum *s), void *arg)
-{
-    const struct sum *s;
-
-    while ((s = sums_next(&p->sums, now_ms, all)))
-        tell(arg, p, s);
-}
-
-void parties_tick(struct parties *ps, int64_t now_ms, bool all,
-                  void (*tell)(void *arg, const struct party *p, const struct sum *s), void *arg)
+void parties_tick(struct parties *ps, int64_t now_ms, bool all)
 {
     struct party *p, *next;
 
     TAILQ_FOREACH(p, &ps->held, link)
-        tell_sums(p, now_ms, all, tell, arg);
+        tell_sums(ps, p, now_ms, all);
     for (p = TAILQ_FIRST(&ps->kept); p; p = next) {
         next = TAILQ_NEXT(p, link);
-        tell_sums(p, now_ms, all, tell, arg);
+        tell_sums(ps, p, now_ms, all);
         if (sums_are_empty(&p->sums) && tally_is_idle(p->seat, now_ms))
             forget(ps, p);
     }

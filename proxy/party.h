@@ -31,8 +31,12 @@ struct party {
     struct slice key;
 };
 
-/* Both are kept. At most PARTIES_MAX unheld ones are remembered; the one unheld for longest goes first. */
-struct parties *parties_new(struct tally *t, struct lanes *lanes);
+/*
+ * All are kept. At most PARTIES_MAX unheld ones are remembered; the one unheld for longest goes first. tell gets every sum
+ * that is due, and those of a party before it goes.
+ */
+typedef void parties_tell(void *arg, const struct party *p, const struct sum *s);
+struct parties *parties_new(struct tally *t, struct lanes *lanes, parties_tell *tell, void *arg);
 enum { PARTIES_MAX = 8192 };
 
 /* A reference to be given back by party_unref. */
@@ -41,9 +45,8 @@ struct party *parties_source(struct parties *ps, const struct addr *source, cons
 struct party *party_ref(struct party *p);
 void party_unref(struct parties *ps, struct party *p); /* NULL is fine */
 
-/* Each second: tell(arg, party, sum) for every sum that is due (all: that there is), and forget who did nothing lately. */
-void parties_tick(struct parties *ps, int64_t now_ms, bool all,
-                  void (*tell)(void *arg, const struct party *p, const struct sum *s), void *arg);
+/* Each second: sums that are due (all: that there are) are told, and who did nothing lately is forgotten. */
+void parties_tick(struct parties *ps, int64_t now_ms, bool all);
 size_t parties_count(const struct parties *ps);
 
 #endif

@@ -13,10 +13,10 @@
 #include "proxy/guests.h"
 #include "proxy/role.h"
 
-enum { ASKS_MAX = 4096, LATE_MS = 5000 };
+enum { ASKS_MAX = 4096, UNREAD_MAX = 512, LATE_MS = 5000 };
 
 /*
- * ASKS_MAX: dials of one worker at once. LATE_MS: so long after a change of the policy a question by the one before may
+ * ASKS_MAX: dials of one worker at once. UNREAD_MAX: answers that it may leave unread, for each holds a descriptor. LATE_MS: so long after a change of the policy a question by the one before may
  * still be on its way.
  */
 
@@ -28,7 +28,7 @@ struct ask {
     struct client *client;
     uint32_t id;
     struct errand *errand;
-    struct guest *guest;
+    struct guest *worker, *guest; /* both hold it: the worker among workers, the sandbox among the worker's */
     bool looks_up; /* its name is not fixed: a look-up until it is answered */
 };
 
@@ -37,6 +37,7 @@ struct client {
     struct visitor visitor;
     struct ask *asks;
     size_t n_asks;
+    struct guests *guests; /* sandboxes, by what it says */
 };
 
 static struct porter {
@@ -48,7 +49,8 @@ static struct porter {
     struct office *next;   /* built */
     int64_t settled_ms;
     struct desk desk;
-    struct guests *guests;
+    struct share dials, lookups;
+    struct guests *workers;
 } porter;
 
 static void *must(void *p)
@@ -61,6 +63,7 @@ static void *must(void *p)
 static void ask_free(struct ask *a)
 {
     guest_end(a->guest, a->looks_up);
+    guest_end(a->worker, a->looks_up);
     *a->link = a->next;
     if (a->next)
         a->next->link = a->link;
@@ -75,11 +78,31 @@ static void ask_drop(struct ask *a)
     ask_free(a);
 }
 
-static struct ask *ask_new(struct client *c, uint32_t id, struct guest *g, bool looks_up)
+static struct guest *begin_of_worker(const struct client *c, bool looks_up, enum reason *why)
 {
-    struct ask *a = must(calloc(1, sizeof *a));
+    char name[40];
 
-    *a = (struct ask){.next = c->asks, .link = &c->asks, .client = c, .id = id, .guest = g, .looks_up = looks_up};
+    role_label(ROLE_WORKER, c->visitor.index, name, sizeof name);
+    return guests_begin(porter.workers, slice_of(name), looks_up, why);
+}
+
+/* NULL and *why when the worker, or its sandbox, has as many dials as it may. */
+static struct ask *ask_new(struct client *c, uint32_t id, struct slice sandbox, bool looks_up, enum reason *why)
+{
+    struct guest *worker = begin_of_worker(c, looks_up, why), *guest;
+    struct ask *a;
+
+    if (!worker)
+        return NULL;
+    if (!c->guests)
+        c->guests = guests_new(&porter.dials, &porter.lookups);
+    if (!(guest = guests_begin(c->guests, sandbox, looks_up, why))) {
+        guest_end(worker, looks_up);
+        return NULL;
+    }
+    a = must(calloc(1, sizeof *a));
+    *a = (struct ask){.next = c->asks, .link = &c->asks, .client = c, .id = id, .worker = worker, .guest = guest,
+                      .looks_up = looks_up};
     if (a->next)
         a->next->link = &a->next;
     c->asks = a;
@@ -174,16 +197,14 @@ static void begin_errand(struct client *c, uint32_t id, struct office *office, c
 {
     bool looks_up = must_look_up(office->policy, order->host, order->port);
     enum reason why = REASON_LIMIT_DIALS;
-    struct guest *g = NULL;
-    struct ask *a;
+    struct ask *a = NULL;
 
-    if (c->n_asks < ASKS_MAX)
-        g = guests_begin(porter.guests, order->sandbox, looks_up, &why);
-    if (!g) {
-        answer_no(c, id, why, "the porter has as many of this sandbox as may be at once");
+    if (c->n_asks < ASKS_MAX && channel_waiting(c->visitor.channel) < UNREAD_MAX)
+        a = ask_new(c, id, order->sandbox, looks_up, &why);
+    if (!a) {
+        answer_no(c, id, why, "the porter has as many of this sandbox, or of its worker, as may be at once");
         return;
     }
-    a = ask_new(c, id, g, looks_up);
     a->errand = errand_start(office, order, on_errand, a);
 }
 
@@ -238,6 +259,7 @@ static void on_leave(struct visitor *v)
 
     while (c->asks)
         ask_drop(c->asks);
+    guests_free(c->guests);
 }
 
 static const struct desk_rules rules = {.size = sizeof(struct client), .on_message = on_message, .on_leave = on_leave};
@@ -320,25 +342,29 @@ static struct share read_share(const struct conf_item *limits, const char *own, 
     return (struct share){.own = (uint64_t)conf_number(limits, own), .common = (uint64_t)conf_number(limits, common)};
 }
 
-static void read_shares(const struct conf *conf, struct share *dials, struct share *lookups)
+static void read_shares(const struct conf *conf)
 {
     const struct conf_item *limits = conf_section(conf, "limits");
+    struct share dials = read_share(limits, "dials", "dials"), lookups = read_share(limits, "lookups", "lookups");
 
-    *dials = read_share(limits, "sandbox-dials", "dials");
-    *lookups = read_share(limits, "sandbox-lookups", "lookups");
+    porter.dials = read_share(limits, "sandbox-dials", "dials");
+    porter.lookups = read_share(limits, "sandbox-lookups", "lookups");
+    if (!porter.workers)
+        porter.workers = guests_new(&dials, &lookups);
+    guests_use(porter.workers, &dials, &lookups);
+    for (struct visitor *v = porter.desk.first; v; v = v->next)
+        if (((struct client *)v)->guests)
+            guests_use(((struct client *)v)->guests, &porter.dials, &porter.lookups);
 }
 
 /* The resolver's first randomness is not to be had in the cell. */
 static bool porter_gather(struct role_context *c, struct fault *why)
 {
-    struct share dials, lookups;
-
     take_context(c);
     if (!porter.bounds)
         return fault_set(why, FAULT_MISSING, "nobody has said where the gateway listens");
     porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, porter.bounds, NULL, why);
-    read_shares(c->conf, &dials, &lookups);
-    porter.guests = guests_new(&dials, &lookups);
+    read_shares(c->conf);
     return porter.office != NULL;
 }
 
@@ -366,11 +392,8 @@ static void porter_abandon(struct role_context *c)
 
 static void porter_adopt(struct role_context *c, const struct role_set *before)
 {
-    struct share dials, lookups;
-
     (void)before;
-    read_shares(c->conf, &dials, &lookups);
-    guests_use(porter.guests, &dials, &lookups);
+    read_shares(c->conf);
     porter.before = porter.office;
     porter.office = porter.next;
     porter.next = NULL;

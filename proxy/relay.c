@@ -324,7 +324,7 @@ static enum exchange_state begin_response(struct exchange *x)
         if (++x->interims > INTERIM_MAX)
             return service_failed(x, REASON_UPSTREAM_MALFORMED, "too many interim responses");
         if (x->head->minor >= 1)
-            rewrite_interim(h, x->worker->via, stream_out(client));
+            rewrite_interim(h, x->worker->gateway, x->worker->via, stream_out(client));
         scan_response_lines(x, stream_out(client), before, "response head");
         return EXCHANGE_STAY;
     }

@@ -103,18 +103,25 @@ void rewrite_request_trailers(const struct head *h, const struct service *s, con
             note_dropped(dropped, trailers[i].name);
 }
 
-/* The gateway's name as the first word of a Proxy-Status or Via entry. */
+/* The name that an entry of Proxy-Status begins with: a token or a string (RFC 9209 2, RFC 8941 3.3). */
+static struct slice who_speaks(struct slice entry)
+{
+    struct slice word = slice_trim(entry);
+    ptrdiff_t end = slice_find(word, ';');
+
+    word = slice_trim(end < 0 ? word : slice_cut(word, 0, (size_t)end));
+    if (word.len >= 2 && word.ptr[0] == '"' && word.ptr[word.len - 1] == '"')
+        word = slice_cut(word, 1, word.len - 1);
+    return word;
+}
+
 static bool names_us(struct slice value, const char *gateway)
 {
     struct slice rest = value, piece;
 
-    while (slice_next(&rest, ',', &piece)) {
-        struct slice word = slice_trim(piece);
-        ptrdiff_t end = slice_find(word, ';');
-
-        if (slice_is_nocase(slice_trim(end < 0 ? word : slice_cut(word, 0, (size_t)end)), gateway))
+    while (slice_next(&rest, ',', &piece))
+        if (slice_is_nocase(who_speaks(piece), gateway))
             return true;
-    }
     return false;
 }
 
@@ -126,12 +133,19 @@ static bool is_dropped_response_field(const struct field *f, const char *gateway
     return slice_is_nocase(f->name, "proxy-status") && names_us(f->value, gateway);
 }
 
+/* Clients show it to people, and ours begins with our name (answer.c): a service does not speak so. */
+static bool passes_for_ours(struct slice reason)
+{
+    return slice_starts_nocase(slice_trim(reason), SLICE("exeat"));
+}
+
 static void put_status(struct buf *out, const struct head *h)
 {
     buf_append(out, SLICE("HTTP/1.1 "));
     buf_decimal(out, (uint64_t)h->status);
     buf_char(out, ' ');
-    buf_append(out, h->reason);
+    if (!passes_for_ours(h->reason))
+        buf_append(out, h->reason);
     buf_append(out, SLICE("\r\n"));
 }
 
@@ -169,15 +183,14 @@ void rewrite_response_trailers(const struct head *h, const struct field *trailer
             put_field(out, trailers[i].name, trailers[i].value);
 }
 
-void rewrite_interim(const struct head *h, const char *via, struct buf *out)
+void rewrite_interim(const struct head *h, const char *gateway, const char *via, struct buf *out)
 {
     put_status(out, h);
     for (size_t i = 0; i < h->n_fields; i++)
-        if (!head_is_hop(h, h->fields[i].name) && !slice_is_nocase(h->fields[i].name, "content-length"))
+        if (!head_is_hop(h, h->fields[i].name) && !is_dropped_response_field(&h->fields[i], gateway))
             put_field(out, h->fields[i].name, h->fields[i].value);
-    buf_append(out, SLICE("Via: "));
-    buf_text(out, via);
-    buf_append(out, SLICE("\r\n\r\n"));
+    put_via(out, h, via);
+    buf_append(out, SLICE("\r\n"));
 }
 
 /* Received-by of one entry of Via (RFC 9110 7.6.3), without its port: the second word, whatever white space parts them. */

@@ -36,7 +36,7 @@ void rewrite_response(const struct head *h, const struct response_frame *frame, 
 void rewrite_response_trailers(const struct head *h, const struct field *trailers, size_t n, const char *gateway,
                                struct buf *out);
 /* An interim response (1xx) for the client. */
-void rewrite_interim(const struct head *h, const char *via, struct buf *out);
+void rewrite_interim(const struct head *h, const char *gateway, const char *via, struct buf *out);
 
 /* Does Via already name us (a loop)? */
 bool rewrite_is_loop(const struct head *h, const char *gateway);

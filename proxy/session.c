@@ -34,7 +34,7 @@ static int64_t head_wait(const struct session *s)
     const struct worker *w = s->worker;
     int64_t wait = w->limits.idle_ms;
 
-    if (message_is_open(s->message) || (!s->tunnel.open && stream_bytes_in(s->client) == 0))
+    if (message_is_open(s->message) || !s->asked)
         wait = w->limits.header_ms;
     if (s->tunnel.open) {
         int64_t left = (identity_expires_s(s->identity) - loop_wall_s(w->loop)) * 1000;
@@ -183,6 +183,7 @@ static bool is_tls_hello(const struct session *s, struct slice input)
 static void begin_exchange(struct session *s, const struct fault *refused)
 {
     enter(s, SESSION_EXCHANGE);
+    s->asked = true;
     if (refused)
         exchange_start_refused(s, refused);
     else

@@ -47,6 +47,7 @@ struct session {
     struct identity *identity;    /* of the tunnel's CONNECT, or of a newer token inside it */
     bool token_told;              /* a record of this tunnel has the whole of what the token says */
     struct secret *token;         /* its text, looked for in what leaves */
+    bool asked;                   /* a request has come, or what passed for one */
     bool client_ended;            /* the client has sent its end (half-close) */
     bool busy;                    /* has had an exchange since the last tick: keeps its TLS buffers */
     bool warm;                    /* the stream was told so */

@@ -117,7 +117,7 @@ static void on_tick(void *arg)
     gate_tick(w);
     pool_tick(w->pool);
     tally_refresh(w->tally, loop_now_ms(w->loop));
-    parties_tick(w->parties, loop_now_ms(w->loop), w->stopping, on_sum, w);
+    parties_tick(w->parties, loop_now_ms(w->loop), w->stopping);
     look_at_authority(w);
     w->counters->values[COUNTER_JOURNAL_OPEN] = recorder_is_open(w->recorder);
     w->counters->values[COUNTER_RECORDS] = recorder_written(w->recorder);
@@ -188,7 +188,7 @@ static bool read_tally(struct worker *w, struct fault *why)
     if (!tally_own(w->tally, tally_fd_given, why))
         return false;
     close(tally_fd_given);
-    w->parties = parties_new(w->tally, w->lanes);
+    w->parties = parties_new(w->tally, w->lanes, on_sum, w);
     lanes_show(w->lanes, tally_at_work(w->tally));
     w->quota = (struct quota){&w->limits, w->tally, tally_workers(w->tally)};
     return true;
@@ -402,7 +402,7 @@ static void stop(struct role_context *c)
     }
     w->stopping = true;
     gate_close();
-    parties_tick(w->parties, loop_now_ms(w->loop), true, on_sum, w);
+    parties_tick(w->parties, loop_now_ms(w->loop), true);
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
         next = TAILQ_NEXT(s, link);
         s->closing = true;

@@ -1,4 +1,5 @@
 """What the files of cases cannot say: the edges of TLS, whose token a request carries, ends at every stage."""
+import ctypes
 import re
 import select
 import ssl
@@ -181,6 +182,40 @@ def test_another_sandbox_gets_no_tls_session_of_the_first(gateway):
         session = session or tls.session
         tls.close()
     assert reused == [False, True, False]
+
+
+# ---- key updates (RFC 8446 4.6.3), which cost who sends them nothing
+
+
+class Updates:
+    """What OpenSSL does for a connection of Python's ssl module that the module has no word for."""
+
+    def __init__(self, wire):
+        self.library = ctypes.CDLL("libssl.so.3")
+        held = id(wire.socket._sslobj)  # PyObject_HEAD, the socket, and then the SSL
+        self.ssl = ctypes.c_void_p.from_address(held + 3 * ctypes.sizeof(ctypes.c_void_p))
+        assert self.library.SSL_version(self.ssl) == 0x0304
+
+    def send(self, n):
+        """How many of n went out before the gateway had enough."""
+        for i in range(n):
+            if not self.library.SSL_key_update(self.ssl, 0) or self.library.SSL_do_handshake(self.ssl) != 1:
+                return i
+        return n
+
+
+def test_key_updates_now_and_then(gateway, token):
+    wire = gateway.tunnel("registry.test", token)
+    for _ in range(30):
+        assert Updates(wire).send(100) == 100
+        wire.send(get("/pkg/a"))
+        assert wire.response().status == 200
+
+
+def test_key_updates_and_nothing_else(gateway, token):
+    wire = gateway.tunnel("registry.test", token)
+    assert Updates(wire).send(100000) < 100000
+    assert wire.is_closed()
 
 
 # ---- requests that come in pieces, or with something behind them

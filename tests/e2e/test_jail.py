@@ -409,8 +409,8 @@ class Taken:
         self.socket = socket.create_connection(("127.0.0.1", gateway.port), PATIENCE)
         self.file = self.socket.makefile("r")
 
-    def order(self, peer, message, payload=b"", descriptor=False):
-        line = f"{peer} {M[message]} {payload.hex()}{' fd' if descriptor else ' '}\n"
+    def order(self, peer, message, payload=b"", descriptor=""):
+        line = f"{peer} {M[message]} {payload.hex()} {descriptor}\n"
         with contextlib.suppress(ConnectionError):  # it may be ended while it still speaks
             self.socket.sendall(line.encode())
 
@@ -538,7 +538,7 @@ def two_keys(t):
     t.order("keeper", "LEAF_KEY", public_key())
 
 
-def says(peer, message, payload=b"", descriptor=False):
+def says(peer, message, payload=b"", descriptor=""):
     return lambda t: t.order(peer, message, payload, descriptor)
 
 
@@ -551,7 +551,8 @@ VIOLATIONS = {
     "keeper-given-two-keys": (two_keys, "keeper"),
     "keeper-given-garbage-as-key": (says("keeper", "LEAF_KEY", data("no key")), "keeper"),
     "keeper-given-another-curve": (says("keeper", "LEAF_KEY", public_key(ec.SECP521R1())), "keeper"),
-    "keeper-given-a-descriptor": (says("keeper", "LEAF_KEY", public_key(), True), "keeper"),
+    "keeper-given-a-descriptor": (says("keeper", "LEAF_KEY", public_key(), "fd"), "keeper"),
+    "keeper-given-descriptors": (says("keeper", "LEAF_KEY", public_key(), "fds"), "keeper"),
     "keeper-asked-for-many-names": (ask_often, "keeper"),
     "porter-asked-for-a-certificate": (says("porter", "CERTIFY", certify("registry.test")), "porter"),
     "porter-asked-for-loopback": (says("porter", "DIAL", dial("127.0.0.1", 22)), "porter"),
@@ -560,18 +561,21 @@ VIOLATIONS = {
     "porter-asked-for-a-short-number": (says("porter", "DIAL", dial("127.1", 22)), "porter"),
     "porter-asked-for-port-0": (says("porter", "DIAL", dial("registry.test", 0)), "porter"),
     "porter-given-half-a-message": (says("porter", "DIAL", dial("registry.test", 80)[:-1]), "porter"),
-    "porter-given-a-descriptor": (says("porter", "DIAL", dial("registry.test", 80), True), "porter"),
+    "porter-given-a-descriptor": (says("porter", "DIAL", dial("registry.test", 80), "fd"), "porter"),
+    "porter-given-descriptors": (says("porter", "DIAL", dial("registry.test", 80), "fds"), "porter"),
     "porter-asked-for-many-unlisted": (dial_often, "porter"),
     "scribe-given-another-role's-record": (says("scribe", "RECORDS", records("DIAL")), "scribe"),
     "scribe-given-its-own-record": (says("scribe", "RECORDS", records("SHUTDOWN")), "scribe"),
     "scribe-given-a-revocation": (says("scribe", "RECORDS", records("REVOCATION")), "scribe"),
+    "scribe-given-descriptors": (says("scribe", "RECORDS", records("DECISION"), "fds"), "scribe"),
     "scribe-given-a-damaged-record": (says("scribe", "RECORDS", u64(1) + u32(1) + b"garbage"), "scribe"),
     "scribe-given-fewer-than-said": (says("scribe", "RECORDS", u64(1) + u32(9)), "scribe"),
     "scribe-asked-to-dial": (says("scribe", "DIAL", dial("registry.test", 80)), "scribe"),
     "supervisor-told-of-the-keeper": (says("supervisor", "VIOLATION", ACCUSES), "supervisor"),
     "supervisor-told-ready-twice": (says("supervisor", "READY"), "supervisor"),
     "supervisor-told-failed": (says("supervisor", "FAILED", data("stop it all")), "supervisor"),
-    "supervisor-given-another-ear": (says("supervisor", "CLOSED", u32(15), True), "supervisor"),
+    "supervisor-given-another-ear": (says("supervisor", "CLOSED", u32(15), "fd"), "supervisor"),
+    "supervisor-given-descriptors": (says("supervisor", "PONG", b"", "fds"), "supervisor"),
     "supervisor-ordered-to-revoke": (says("supervisor", "ADMIN", u32(1) + data('{"command":"revoke"}')), "supervisor"),
     "supervisor-given-records": (says("supervisor", "RECORDS", records("DECISION")), "supervisor"),
     "supervisor-told-to-stop": (says("supervisor", "STOP"), "supervisor"),
@@ -582,10 +586,17 @@ def others(gateway):
     return {role: gateway.pids(role) for role in ROLES if role != "worker"}
 
 
+def descriptors(gateway):
+    """How many each role that outlives a worker has open, and the supervisor."""
+    pids = [gateway.process.pid, *(pid for found in others(gateway).values() for pid in found)]
+    return [len(os.listdir(f"/proc/{pid}/fd")) for pid in pids]
+
+
 @pytest.mark.parametrize("violation", VIOLATIONS)
 def test_a_message_outside_the_table_is_fatal_to_the_asker_alone(hostile, taken, violation):
     do, by = VIOLATIONS[violation]
     before, workers = others(hostile), set(hostile.pids("worker"))
+    open_before = descriptors(hostile)
     seen = len(hostile.records(kind="finding", reason="role_violation"))
     do(taken)
     finding = hostile.wait_for(seen + 1, kind="finding", reason="role_violation")[-1]
@@ -594,9 +605,30 @@ def test_a_message_outside_the_table_is_fatal_to_the_asker_alone(hostile, taken,
     assert taken.is_ended()
     wait_until(lambda: len(set(hostile.pids("worker")) - workers) == 1, "one new worker")
     assert others(hostile) == before  # the receiver and everybody else work on
+    wait_until(lambda: descriptors(hostile) == open_before, "what came with it to be closed")
     name, index = finding["violation"]["role"].split()
     role = next(r for r in status(hostile)["roles"] if r["role"] == name and r["index"] == int(index))
     assert role["cell"]["refusals"]["message"] >= 1 and role["cell"]["ended"] >= 1
+
+
+@pytest.mark.parametrize("how", ["shut", "wait", "linger"] if CLOSED else ["linger"])
+def test_a_listening_socket_is_as_it_was_for_the_worker_that_follows(hostile, how):
+    """It is the supervisor's, and outlives who has it: what is done to it would be done to everybody after."""
+    first = Taken(hostile)
+    first.socket.sendall(f"listener {how}\n".encode())
+    assert first.file.readline() == ("spoilt\n" if how == "linger" else "not spoilt\n")
+    before, workers = others(hostile), set(hostile.pids("worker"))
+    says("keeper", "DIAL")(first)
+    assert first.is_ended()
+    first.close()
+    wait_until(lambda: len(set(hostile.pids("worker")) - workers) == 1, "one new worker")
+    wait_until(lambda: all(r["state"] == "up" for r in status(hostile)["roles"]), "the workers to be there again")
+    for _ in range(40):  # enough to meet each worker
+        t = Taken(hostile)
+        t.socket.sendall(b"supervisor nonsense\n")
+        assert t.file.readline() == "not sent\n"
+        t.close()
+    assert others(hostile) == before
 
 
 def test_again_and_again_the_gateway_stays_open(hostile):

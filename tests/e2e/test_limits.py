@@ -568,6 +568,7 @@ TIMES = {
     "header-time": ("header-time", lambda g: begin(g, "GET http://web.test/pkg/a HTTP/1.1\r\nHost: web")),
     "header-time, drop by drop": ("header-time", lambda g: begin(g, "GET http://", drops=True)),
     "header-time, nothing at all": ("header-time", lambda g: begin(g, "")),
+    "header-time, an empty line and nothing more": ("header-time", lambda g: begin(g, "\r\n")),
     "idle-time": ("idle-time", lambda g: after(g)),
     "handshake-time": ("handshake-time", lambda g: g.connect_to()[0]),
 }

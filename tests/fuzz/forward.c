@@ -84,7 +84,7 @@ static bool forward_response(struct way *w, const struct head *h)
     else if (frame.framing == FRAMING_CLOSE)
         frame.framing = FRAMING_CHUNKED;
     if (h->status < 200)
-        rewrite_interim(h, "1.1 gw.test", &w->out);
+        rewrite_interim(h, "gw.test", "1.1 gw.test", &w->out);
     else
         rewrite_response(h, &frame, "gw.test", "1.1 gw.test", &w->out);
     flow_start(&w->flow, scanner, slice_make("", 0), h->status < 200 ? FRAMING_NONE : frame.framing, false);

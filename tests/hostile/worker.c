@@ -5,10 +5,13 @@
  *
  *     PEER TYPE HEX     send that peer (supervisor, porter, keeper, scribe) a message of this number and payload
  *     PEER TYPE HEX fd  the same with a descriptor
+ *     PEER TYPE HEX fds the same with two, as no channel of ours sends it
+ *     listener CALL     try to spoil the listening socket for who has it after us: shut, wait, linger
  *
  * What peers say comes back as "PEER TYPE HEX", with " fd" when a descriptor came; "PEER gone" when a channel ended.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +22,14 @@
 #include "base/slice.h"
 #include "net/loop.h"
 #include "proxy/role.h"
+#include "proxy/spawn.h"
 
 enum { LINE_MAX_BYTES = 4096 };
 
 static struct peer {
     enum role role;
     struct channel *channel;
+    int fd; /* the channel's */
 } peers[N_ROLES];
 
 static struct role_context *context;
@@ -78,6 +83,7 @@ static void on_peer(struct role_context *c, enum role role, int index, int fd)
     (void)index;
     channel_free(p->channel);
     p->role = role;
+    p->fd = fd;
     p->channel = channel_new(c->loop, fd, &handler, p);
 }
 
@@ -106,16 +112,57 @@ static bool unhex(struct slice text, struct buf *out)
     return true;
 }
 
+static int descriptor_of(struct slice name)
+{
+    for (int r = 0; r < N_ROLES; r++)
+        if (peers[r].channel && slice_is(name, role_name((enum role)r)))
+            return peers[r].fd;
+    return ROLE_CONTROL_FD;
+}
+
+static bool send_two(int to, uint16_t type, struct slice payload)
+{
+    char space[CMSG_SPACE(2 * sizeof(int))] = {0}, number[] = {(char)(type & 0xff), (char)(type >> 8)};
+    struct iovec parts[] = {{number, sizeof number}, {(void *)payload.ptr, payload.len}};
+    struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2, .msg_control = space, .msg_controllen = sizeof space};
+    struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+
+    *h = (struct cmsghdr){CMSG_LEN(2 * sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+    memset(CMSG_DATA(h), 0, 2 * sizeof(int)); /* standard input, twice */
+    return sendmsg(to, &m, MSG_NOSIGNAL) > 0;
+}
+
+static bool spoil(struct slice how)
+{
+    struct linger reset = {.l_onoff = 1};
+
+    if (slice_is(how, "shut"))
+        return shutdown(listener, SHUT_RDWR) == 0;
+    if (slice_is(how, "wait"))
+        return fcntl(listener, F_SETFL, 0) == 0;
+    return setsockopt(listener, SOL_SOCKET, SO_LINGER, &reset, sizeof reset) == 0;
+}
+
+static bool say(struct slice peer, uint16_t type, struct slice payload, struct slice with)
+{
+    struct channel *to = channel_of(peer);
+
+    if (slice_is(with, "fds"))
+        return to && send_two(descriptor_of(peer), type, payload);
+    return to && channel_send(to, type, payload, slice_is(with, "fd") ? 0 : -1);
+}
+
 static void obey(struct slice order)
 {
     struct slice peer, type, hex;
     struct buf payload = {0}, b = {0};
-    struct channel *to;
     uint64_t number;
 
-    if (slice_next(&order, ' ', &peer) && slice_next(&order, ' ', &type) && slice_next(&order, ' ', &hex) &&
-        slice_decimal(type, UINT16_MAX, &number) && (to = channel_of(peer)) && unhex(hex, &payload) &&
-        channel_send(to, (uint16_t)number, buf_slice(&payload), slice_is(order, "fd") ? 0 : -1))
+    if (slice_starts(order, SLICE("listener ")))
+        buf_text(&b, spoil(slice_from(order, 9)) ? "spoilt\n" : "not spoilt\n");
+    else if (slice_next(&order, ' ', &peer) && slice_next(&order, ' ', &type) && slice_next(&order, ' ', &hex) &&
+        slice_decimal(type, UINT16_MAX, &number) && unhex(hex, &payload) &&
+        say(peer, (uint16_t)number, buf_slice(&payload), order))
         buf_text(&b, "sent\n");
     else
         buf_text(&b, "not sent\n");

@@ -79,6 +79,12 @@ TRY(accept_one, accept4(has.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))
 TRY(speak, send(has.pair[0], "x", 1, MSG_NOSIGNAL) == 1 && recv(has.pair[1], (char[1]){0}, 1, 0) == 1 ? 0 : -1)
 TRY(set_nodelay, setsockopt(has.listener, IPPROTO_TCP, 1 /* TCP_NODELAY */, &(int){1}, sizeof(int)))
 TRY(attach_filter, setsockopt(has.pair[0], SOL_SOCKET, SO_ATTACH_FILTER, &(struct sock_fprog){0}, sizeof(struct sock_fprog)))
+TRY(shut_the_writing_side, shutdown(has.pair[0], SHUT_WR))
+TRY(shut_the_listener, shutdown(has.listener, SHUT_RD))
+TRY(shut_both_sides, shutdown(has.listener, SHUT_RDWR))
+TRY(make_it_wait, fcntl(has.listener, F_SETFL, O_RDWR))
+TRY(make_it_not_wait, fcntl(has.pair[0], F_SETFL, O_RDWR | O_NONBLOCK))
+TRY(make_it_signal, fcntl(has.pair[0], F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC))
 TRY(own_a_socket, fcntl(has.pair[0], F_SETOWN, has.parent))
 TRY(run_a_program, execve("/bin/true", (char *[]){(char *)"true", NULL}, (char *[]){NULL}))
 TRY(run_by_descriptor, syscall(SYS_execveat, has.journal, "x", NULL, NULL, 0))
@@ -165,6 +171,8 @@ static const struct row {
     {"a connection in the porter", BIT(PORTER), dial, NULL, false},
     {"a UDP socket in the porter", BIT(PORTER), make_udp6, NULL, false},
     {"TCP_NODELAY", BIT(WORKER) | BIT(PORTER), set_nodelay, NULL, false},
+    {"an end to what it says", BIT(WORKER) | BIT(PORTER) | BIT(CLERK), shut_the_writing_side, NULL, false},
+    {"a socket that does not wait", ALL, make_it_not_wait, NULL, false},
     {"the journal in the scribe", BIT(SCRIBE), keep_journal, NULL, false},
 
     {"a file", ALL & ~BIT(SCRIBE), read_passwd, "openat", true},
@@ -190,6 +198,10 @@ static const struct row {
     {"an accept", BIT(PORTER) | BIT(KEEPER) | BIT(SCRIBE), accept_one, "accept4", true},
     {"TCP_NODELAY without sockets", BIT(KEEPER) | BIT(SCRIBE), set_nodelay, "setsockopt", false},
     {"a socket filter", ALL, attach_filter, "setsockopt", false},
+    {"an end to what it hears, or whoever has the listener after it", ALL, shut_the_listener, "shutdown", false},
+    {"an end to both", ALL, shut_both_sides, "shutdown", false},
+    {"a socket that waits, for whoever has it after it", ALL, make_it_wait, "fcntl", false},
+    {"a socket that signals", ALL, make_it_signal, "fcntl", false},
     {"signals from a socket", ALL, own_a_socket, "fcntl", false},
     {"a program", ALL, run_a_program, "execve", true},
     {"a program by descriptor", ALL, run_by_descriptor, "execveat", true},

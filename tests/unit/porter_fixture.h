@@ -70,6 +70,7 @@ static struct bench {
     enum role_message type;
     enum reason reason;
     char text[256]; /* address or detail */
+    int limited;        /* answers to others than the first worker that say so */
     int reported, gone; /* violations; channels of workers that were dropped */
     bool own_network;
     bool malformed; /* something the porter sent; an assertion would jump out of the loop */
@@ -124,12 +125,12 @@ static inline void on_answer(void *arg, uint16_t type, struct slice payload, int
     struct unpack u = unpack_start(payload);
     struct slice text;
 
-    (void)arg;
     bench.n_answers++;
     bench.type = (enum role_message)type;
     bench.fd = fd;
     bench.id = unpack_u32(&u);
     bench.reason = type == MSG_NOT_DIALLED ? (enum reason)unpack_u16(&u) : REASON_NONE;
+    bench.limited += arg && (bench.reason == REASON_LIMIT_DIALS || bench.reason == REASON_LIMIT_LOOKUPS);
     text = unpack_bytes(&u);
     snprintf(bench.text, sizeof bench.text, "%.*s", SLICE_ARG(text));
     bench.malformed |= !unpack_done(&u);
@@ -144,16 +145,21 @@ static inline void on_worker_end(void *arg)
 
 static const struct channel_handler worker_handler = {on_answer, on_worker_end};
 
-static inline void pack_dial(struct buf *out, uint32_t id, const char *host, uint16_t port)
+static inline void pack_dial_of(struct buf *out, uint32_t id, const char *sandbox, const char *host, uint16_t port)
 {
     struct id exchange = {{EXCHANGE_BYTE}};
 
     pack_u32(out, id);
     pack_u64(out, bench.says);
     buf_append(out, slice_make(exchange.bytes, sizeof exchange.bytes));
-    pack_bytes(out, SLICE("sb-1"));
+    pack_bytes(out, slice_of(sandbox));
     pack_bytes(out, slice_of(host));
     pack_u16(out, port);
+}
+
+static inline void pack_dial(struct buf *out, uint32_t id, const char *host, uint16_t port)
+{
+    pack_dial_of(out, id, "sb-1", host, port);
 }
 
 static inline void send_dial(uint32_t id, const char *host, uint16_t port)
@@ -266,7 +272,7 @@ static inline struct channel *join_worker(int index)
 
     assert_true(channel_pair(pair, NULL));
     porter_ops.on_peer(&bench.context, ROLE_WORKER, index, pair[1]);
-    return channel_new(bench.loop, pair[0], &worker_handler, NULL);
+    return channel_new(bench.loop, pair[0], &worker_handler, index ? &bench : NULL);
 }
 
 static inline void on_report(void *arg, uint16_t type, struct slice payload, int fd)

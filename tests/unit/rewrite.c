@@ -162,6 +162,14 @@ static const struct {
      "Proxy-Status: cdn.test; x\r\nKeep-Alive: 1\r\nContent-Length: 0\r\n\r\n",
      {1, FRAMING_LENGTH, 0, true, false},
      "HTTP/1.1 200 OK\r\nProxy-Status: cdn.test; x\r\nContent-Length: 0\r\n" VIA},
+    {"our Proxy-Status is dropped in quotes too, and in a list",
+     "HTTP/1.1 200 OK\r\nProxy-Status: \"GW.test\" ; error=x\r\nProxy-Status: cdn.test, \"gw.test\"\r\n"
+     "Proxy-Status: \"gw.test.example\"\r\nContent-Length: 0\r\n\r\n",
+     {1, FRAMING_LENGTH, 0, true, false},
+     "HTTP/1.1 200 OK\r\nProxy-Status: \"gw.test.example\"\r\nContent-Length: 0\r\n" VIA},
+    {"words of ours behind the status are not the service's to say",
+     "HTTP/1.1 403 Exeat host_not_listed 7f3a9c\r\nContent-Length: 0\r\n\r\n", {1, FRAMING_LENGTH, 0, true, false},
+     "HTTP/1.1 403 \r\nContent-Length: 0\r\n" VIA},
     {"until the close becomes chunks", "HTTP/1.1 200 OK\r\n\r\n", {1, FRAMING_CHUNKED, 0, true, false},
      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" VIA},
     {"HTTP/1.0 client: until the close", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -185,6 +193,32 @@ static void responses_go_on(void **state)
         rewrite_response(message_head(m), &responses[i].frame, "gw.test", "1.1 gw.test", &out);
         if (!slice_is(buf_slice(&out), responses[i].want))
             fail_msg("%s: got\n%.*s", responses[i].name, SLICE_ARG(buf_slice(&out)));
+        buf_free(&out);
+        message_free(m);
+    }
+}
+
+static const struct {
+    const char *name, *raw, *want;
+} interims[] = {
+    {"an interim answer goes on", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nVia: 1.1 cdn\r\n\r\n",
+     "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nVia: 1.1 cdn\r\n" VIA},
+    {"what no final answer may say no interim one may",
+     "HTTP/1.1 103 exeat upstream_closed 1\r\nAlt-Svc: h3\r\nProxy-Status: gw.test; error=x\r\nProxy-Authenticate: Basic\r\n"
+     "Connection: X-Mine\r\nX-Mine: 1\r\n\r\n",
+     "HTTP/1.1 103 \r\n" VIA},
+};
+
+static void interims_go_on(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof interims / sizeof *interims; i++) {
+        struct message *m = read_one(MESSAGE_RESPONSE, interims[i].raw);
+        struct buf out = {0};
+
+        rewrite_interim(message_head(m), "gw.test", "1.1 gw.test", &out);
+        if (!slice_is(buf_slice(&out), interims[i].want))
+            fail_msg("%s: got\n%.*s", interims[i].name, SLICE_ARG(buf_slice(&out)));
         buf_free(&out);
         message_free(m);
     }
@@ -233,6 +267,7 @@ int main(void)
         cmocka_unit_test(trailers_are_held_to_the_same_rules),
         cmocka_unit_test(trailers_of_a_response_too),
         cmocka_unit_test(responses_go_on),
+        cmocka_unit_test(interims_go_on),
         cmocka_unit_test(a_loop_is_seen),
     };
 

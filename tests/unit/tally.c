@@ -282,10 +282,20 @@ static struct party *source(struct parties *ps, const char *text)
     return parties_source(ps, &a, "l");
 }
 
+static size_t n_told;
+static char told_of[80];
+
+static void on_sum(void *arg, const struct party *p, const struct sum *s)
+{
+    (void)arg;
+    n_told += s->count;
+    snprintf(told_of, sizeof told_of, "%s", p->name);
+}
+
 static void test_parties(void **state)
 {
     struct house h = begin();
-    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL));
+    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL);
     struct party *a = sandbox(ps, "a"), *b = sandbox(ps, "b"), *a2 = sandbox(ps, "a");
     struct party *v4 = source(ps, "192.0.2.1:1"), *v4_other_port = source(ps, "192.0.2.1:2"), *v4_other = source(ps, "192.0.2.2:1");
     struct party *v6 = source(ps, "[2001:db8::1]:1"), *v6_same_64 = source(ps, "[2001:db8::ff:1]:1"),
@@ -307,9 +317,9 @@ static void test_parties(void **state)
     party_unref(ps, a);
     party_unref(ps, a2);
     party_unref(ps, b);
-    parties_tick(ps, 1000, false, NULL, NULL);
+    parties_tick(ps, 1000, false);
     assert_int_equal(parties_count(ps), 7); /* b did nothing; a is remembered while that counts */
-    parties_tick(ps, 3 * tally_window_ms(PACE_URLS), false, NULL, NULL);
+    parties_tick(ps, 3 * tally_window_ms(PACE_URLS), false);
     assert_int_equal(parties_count(ps), 6);
 }
 
@@ -321,6 +331,32 @@ static const struct limits limits = {
 };
 
 enum { UNLIMITED = 100000 };
+
+/* Who comes from many places is many parties: what was refused to one of them is told before it makes room. */
+static void test_who_makes_room_takes_no_sum_along(void **state)
+{
+    struct house h = begin();
+    struct parties *ps;
+    struct party *first;
+    struct id id = {0};
+    char text[40];
+
+    (void)state;
+    ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL);
+    first = source(ps, "192.0.2.1:1");
+    sums_add(&first->sums, REASON_TOKEN_FAILURES, "", 1000, 1, &id);
+    sums_add(&first->sums, REASON_TOKEN_FAILURES, "", 1000, 1, &id);
+    party_unref(ps, first);
+    n_told = 0;
+    for (int i = 0; i <= PARTIES_MAX; i++) {
+        snprintf(text, sizeof text, "10.0.%d.%d:1", i / 256, i % 256);
+        party_unref(ps, source(ps, text));
+    }
+    assert_int_equal(parties_count(ps), PARTIES_MAX);
+    assert_int_equal(n_told, 1);
+    assert_string_equal(told_of, "192.0.2.1");
+    end(&h);
+}
 
 /* How many one party gets before it is refused: alone, and with one other active. */
 static const struct quota_row {
@@ -382,7 +418,7 @@ static int take_all(const struct quota *q, struct party *p, int what, struct ver
 static void check_quota(const struct quota_row *r, bool beside)
 {
     struct house h = begin();
-    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL));
+    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL);
     struct quota q = {&limits, h.tallies[0], 1};
     struct party *p = r->kind == TALLY_SANDBOX ? sandbox(ps, "a") : source(ps, "192.0.2.1:1");
     struct tally_seat *other = tally_sit(h.tallies[1], r->kind, SLICE("another"));
@@ -481,6 +517,7 @@ int main(void)
         cmocka_unit_test(test_active),        cmocka_unit_test(test_seen),
         cmocka_unit_test(test_seen_many),     cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_only_the_owner_writes), cmocka_unit_test(test_parties),
+        cmocka_unit_test(test_who_makes_room_takes_no_sum_along),
         cmocka_unit_test(test_quota),         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_sums_at_the_end), cmocka_unit_test(test_sums_hold_all),
     };
