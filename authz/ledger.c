@@ -208,24 +208,29 @@ bool ledger_append(const char *path, const struct ledger_entry *e, struct fault 
 
 struct compaction {
     struct buf kept;
-    int64_t now_s;
+    int64_t now_s, newest_s;
     bool dropped;
     struct table *last; /* of each sandbox that was quarantined or released, the last line that says so */
 };
 
+/* A line that takes others' place in force, and when the newest was written. */
 static void note_last(void *arg, struct slice line, const struct ledger_entry *e)
 {
     struct compaction *c = arg;
+    int64_t at_ns;
 
     if (revocation_is_quarantine(e->kind))
         table_put(c->last, e->value, (void *)line.ptr);
+    if (clock_parse(e->at, &at_ns) && at_ns / 1000000000 > c->newest_s)
+        c->newest_s = at_ns / 1000000000;
 }
 
+/* What is over by the clock is dropped for good, and the clock at a start may be far ahead: the file's own time counts too. */
 static bool is_over(const struct compaction *c, struct slice line, const struct ledger_entry *e)
 {
     if (revocation_is_quarantine(e->kind))
         return e->kind == REVOKE_RELEASE || table_get(c->last, e->value) != line.ptr;
-    return e->until_s && e->until_s <= c->now_s && e->kind != REVOKE_ISSUED_BEFORE;
+    return e->until_s && e->until_s <= c->now_s && e->until_s <= c->newest_s && e->kind != REVOKE_ISSUED_BEFORE;
 }
 
 static void keep(void *arg, struct slice line, const struct ledger_entry *e)

@@ -31,7 +31,10 @@ bool ledger_read(const char *path, void (*visit)(void *arg, const struct ledger_
                  struct fault *why);
 /* Add a line and sync it. Makes the file (0600) when there is none. */
 bool ledger_append(const char *path, const struct ledger_entry *e, struct fault *why);
-/* Write the file anew without the entries that ended before now_s, and quarantines that are over, when there are any. */
+/*
+ * Write the file anew without the entries that ended before now_s, and quarantines that are over, when there are any. A clock
+ * may be far ahead, and what is dropped by it is gone for good: nothing is that ended after the newest line was written.
+ */
 bool ledger_compact(const char *path, int64_t now_s, struct fault *why);
 
 #endif

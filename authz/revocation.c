@@ -106,9 +106,8 @@ static struct place *place_for(struct shared *s, struct identity_mark m, int64_t
         if (is_at(at, m))
             return at;
         if (atomic_load(&at->first) == 0) {
-            bool room = atomic_load(&s->n_used) < s->n_places / 4 * 3;
-
-            return free_place ? free_place : room ? at : NULL;
+            /* Rather a new one than one whose time is over: by a clock that is ahead, it may not be. */
+            return atomic_load(&s->n_used) < s->n_places / 4 * 3 ? at : free_place;
         }
         if (!free_place && atomic_load(&at->until_s) <= now_s)
             free_place = at;

@@ -27,7 +27,7 @@ struct revocations;
 
 /*
  * Supervisor: make the shared memory, filled from the file (absent is empty). fd is given by revocations_fd (borrowed).
- * Entries whose time is over are forgotten, also in the file. A line that cannot be read refuses the
+ * Entries whose time is over are forgotten, also in the file (authz/ledger.h says when). A line that cannot be read refuses the
  * whole file ("revocations:3: ..."); but half a line at the very end, never confirmed to anybody, is dropped.
  */
 struct revocations *revocations_create(const char *path, struct fault *why);

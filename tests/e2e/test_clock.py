@@ -103,6 +103,18 @@ def test_what_was_revoked_stays_revoked(gateway, jump):
     assert ask(gateway, "/pkg/good", other).status == 200
 
 
+def test_what_was_revoked_stays_revoked_over_a_start_with_a_clock_that_is_ahead(gateway):
+    token = gateway.token(BOTH, sandbox="sb-bad")
+    exeat("token", "revoke", "--sandbox", "sb-bad", "--for", "2h", config=gateway.config)
+    assert refused(gateway, token) == "token_revoked"
+    assert gateway.stop() == 0
+    for ahead in (30 * DAY, 0):
+        (gateway.directory / "log").unlink()
+        gateway.start(command=["env", f"EXEAT_TEST_CLOCK={ahead}", PROGRAM, "-c", gateway.config, "serve"])
+        assert refused(gateway, token) == "token_revoked"  # the clock is the supervisor's, who reads the file
+        assert gateway.stop() == 0
+
+
 @pytest.mark.parametrize("jump", [HOUR, 30 * DAY, -HOUR, -30 * DAY])
 def test_a_token_stays_with_its_first_source(gateway, jump):
     token = gateway.token(BOTH)

@@ -74,7 +74,7 @@ static void on_entry(void *arg, const struct ledger_entry *e)
 
     assert(revocation_check(e->kind, e->value, NULL) && e->until_s >= 0);
     f->count++;
-    f->lasting += !e->until_s || e->until_s > NOW_S || e->kind == REVOKE_ISSUED_BEFORE;
+    f->lasting += !revocation_is_quarantine(e->kind) && (!e->until_s || e->until_s > NOW_S || e->kind == REVOKE_ISSUED_BEFORE);
 }
 
 static bool read_ledger(struct found *f)
@@ -85,7 +85,7 @@ static bool read_ledger(struct found *f)
 
 static void keep_ledger(struct slice bytes)
 {
-    const struct ledger_entry one = {REVOKE_JTI, SLICE("j-1"), NOW_S + 1};
+    const struct ledger_entry one = {.kind = REVOKE_JTI, .value = SLICE("j-1"), .until_s = NOW_S + 1};
     struct found first, second;
 
     files_put("revocations", bytes);
@@ -94,9 +94,10 @@ static void keep_ledger(struct slice bytes)
         return;
     }
     assert(ledger_compact(files_path("revocations"), NOW_S, NULL));
-    assert(read_ledger(&second) && second.count == first.lasting);
+    assert(read_ledger(&second) && second.count >= first.lasting && second.count <= first.count);
+    first = second;
     assert(ledger_append(files_path("revocations"), &one, NULL));
-    assert(read_ledger(&second) && second.count == first.lasting + 1);
+    assert(read_ledger(&second) && second.count == first.count + 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

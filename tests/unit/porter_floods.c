@@ -6,6 +6,9 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/unit/porter_fixture.h"
 
