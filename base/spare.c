@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHIFT_MIN = 6, SHIFT_MAX = 14, KEEP_MAX = 128 };
+enum { SHIFT_MIN = 6, SHIFT_MAX = 14, KEEP_BYTES = 512 * 1024 /* on each shelf */, KEEP_MAX = 1024 };
 
 #if defined __SANITIZE_ADDRESS__
 #define KEEPS 0
@@ -67,10 +67,11 @@ void *spare_get_zeroed(size_t size)
 
 void spare_put(void *ptr, size_t size)
 {
-    struct shelf *s = &shelves[is_kept(size) ? shift_of(size) : 0];
+    unsigned shift = is_kept(size) ? shift_of(size) : 0;
+    struct shelf *s = &shelves[shift];
     struct block *b = ptr;
 
-    if (!ptr || !is_kept(size) || s->count >= KEEP_MAX) {
+    if (!ptr || !shift || s->count >= KEEP_MAX || (size_t)s->count << shift >= KEEP_BYTES) {
         free(ptr);
         return;
     }
