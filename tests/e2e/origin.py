@@ -41,6 +41,13 @@ class Request:
         return None
 
 
+def stop_listening(listener, thread):
+    """The thread that accepts ends first: on its way into accept it would take the connections of whoever gets the number next."""
+    listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    listener.close()
+
+
 def ok(request):
     return b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -68,10 +75,11 @@ class Origin:
         else:
             self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self.accept, daemon=True)
+        self.accepting.start()
 
     def close(self):
-        self.socket.close()
+        stop_listening(self.socket, self.accepting)
 
     def clear(self):
         with self.lock:

@@ -9,6 +9,7 @@ import threading
 import time
 
 from names import read_name
+from origin import stop_listening
 
 A, CNAME, AAAA, IN = 1, 5, 28, 1
 GOOD, BAD = "11.22.33.44", "127.0.0.1"
@@ -109,11 +110,14 @@ class Resolver:
         self.udp.bind(self.tcp.getsockname())
         self.address = "127.0.0.1:%d" % self.tcp.getsockname()[1]
         self.asked = []  # (name, over TCP)
-        for serve in self.serve_udp, self.serve_tcp:
-            threading.Thread(target=serve, daemon=True).start()
+        self.serving = [threading.Thread(target=serve, daemon=True) for serve in (self.serve_udp, self.serve_tcp)]
+        for thread in self.serving:
+            thread.start()
 
     def close(self):
-        self.tcp.close()
+        stop_listening(self.tcp, self.serving[1])
+        self.udp.sendto(b"", self.udp.getsockname())  # no question: the end
+        self.serving[0].join()
         self.udp.close()
 
     def replies(self, packet, tcp):
@@ -131,9 +135,8 @@ class Resolver:
 
     def serve_udp(self):
         while True:
-            try:
-                packet, peer = self.udp.recvfrom(4096)
-            except OSError:
+            packet, peer = self.udp.recvfrom(4096)
+            if not packet:
                 return
             threading.Thread(target=self.answer_udp, args=(packet, peer), daemon=True).start()
 

@@ -15,7 +15,7 @@ import pytest
 from gateway import PATIENCE, Closed, Gateway
 from load import request
 from names import Names
-from origin import make_pki
+from origin import make_pki, stop_listening
 
 DEADLINES = 4  # seconds; every one of the gateway's, below
 LIMITS = ("limits: {dial-time: 4s, handshake-time: 4s, response-time: 4s, body-time: 4s}\n"
@@ -35,7 +35,8 @@ class Service:
         self.context, self.act, self.held = context, None, []
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self.accept, daemon=True)
+        self.accepting.start()
 
     def accept(self):
         while True:
@@ -67,7 +68,7 @@ class Service:
         return c
 
     def close(self):
-        self.socket.close()
+        stop_listening(self.socket, self.accepting)
         for c in self.held:
             c.close()
 
