@@ -8,9 +8,9 @@ import pytest
 from gateway import EXEAT, PATIENCE, TREE, Gateway, clean_environment, wait_until
 
 
-def blocks(page):
-    """The indented blocks of a page, in order; what is fenced is for elsewhere."""
-    text = re.sub(r"(?ms)^```.*?^```", "", (TREE / "docs" / page).read_text())
+def blocks(page, text=None):
+    """The indented blocks of a page (or of text, a part of it), in order; what is fenced is for elsewhere."""
+    text = re.sub(r"(?ms)^```.*?^```", "", text or (TREE / "docs" / page).read_text())
     return [re.sub(r"(?m)^    ", "", b).strip() for b in re.findall(r"(?m)(?:^    .*\n)+", text)]
 
 
