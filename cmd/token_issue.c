@@ -122,54 +122,62 @@ static int64_t choose_life_s(const struct invocation *inv, const struct issuer *
     return option_number(inv->options, "lifetime", most_ms < LIFETIME_MS ? most_ms : LIFETIME_MS) / 1000;
 }
 
+static struct signer *load_signer(const struct conf_item *item, const struct issuer *issuer, struct fault *why)
+{
+    char *path = key_path(item);
+    struct signer *signer = NULL;
+
+    if (path)
+        signer = signer_load(path, why);
+    else
+        fault_set(why, FAULT_USAGE, "issuer %s has no `key`: it cannot issue on this machine", issuer_name(issuer));
+    free(path);
+    return signer;
+}
+
+/* What file holds (give); NULL stays NULL. */
+static bool read_details(const char *file, char **text, struct fault *why)
+{
+    struct buf details = {0};
+
+    if (!file)
+        return true;
+    if (!file_read(file, DETAILS_MAX, &details, why)) {
+        buf_free(&details);
+        return false;
+    }
+    *text = buf_take_text(&details);
+    return true;
+}
+
 static bool issue(const struct invocation *inv, const struct token_config *c, struct buf *token, int64_t *life_ms,
                   struct fault *why)
 {
     const struct conf_item *item = choose_issuer(c->conf, option_text(inv->options, "issuer"), why);
-    const struct issuer *issuer = NULL;
-    const char *details_file = option_text(inv->options, "details");
-    char *path = NULL, *details_text = NULL;
+    const struct issuer *issuer = item ? issuers_named(c->issuers, conf_name(item)) : NULL;
+    const char *client_id = option_text(inv->options, "client-id");
+    struct signer_claims claims = {.audience = c->audience, .issued_s = clock_wall_s()};
     struct signer *signer = NULL;
-    struct buf details = {0};
-    int64_t now_s = clock_wall_s(), life_s;
+    char *details = NULL;
     bool ok = false;
 
-    if (!item)
+    if (!issuer)
         return false;
-    issuer = issuers_named(c->issuers, conf_name(item));
-    life_s = choose_life_s(inv, issuer);
-    *life_ms = life_s * 1000;
-    if (!check_wishes(inv, c->conf, issuer, life_s, why))
+    claims.issuer = issuer_claim(issuer);
+    claims.sandbox = option_text(inv->options, "sandbox");
+    claims.client_id = client_id ? client_id : "exeat-cli";
+    claims.scope = option_text(inv->options, "scope");
+    claims.listener = option_text(inv->options, "listener");
+    claims.expires_s = claims.issued_s + choose_life_s(inv, issuer);
+    *life_ms = (claims.expires_s - claims.issued_s) * 1000;
+    if (!check_wishes(inv, c->conf, issuer, *life_ms / 1000, why) || !(signer = load_signer(item, issuer, why)) ||
+        !read_details(option_text(inv->options, "details"), &details, why))
         goto out;
-    if (!(path = key_path(item))) {
-        fault_set(why, FAULT_USAGE, "issuer %s has no `key`: it cannot issue on this machine", issuer_name(issuer));
-        goto out;
-    }
-    if (!(signer = signer_load(path, why)))
-        goto out;
-    if (details_file && !file_read(details_file, DETAILS_MAX, &details, why))
-        goto out;
-    details_text = details_file ? buf_take_text(&details) : NULL;
-    ok = signer_issue(signer,
-                      &(struct signer_claims){
-                          .issuer = issuer_claim(issuer),
-                          .sandbox = option_text(inv->options, "sandbox"),
-                          .audience = c->audience,
-                          .client_id = option_text(inv->options, "client-id") ? option_text(inv->options, "client-id")
-                                                                               : "exeat-cli",
-                          .scope = option_text(inv->options, "scope"),
-                          .details = details_text,
-                          .listener = option_text(inv->options, "listener"),
-                          .issued_s = now_s,
-                          .expires_s = now_s + life_s,
-                      },
-                      token, why) &&
-         check_result(c, buf_slice(token), now_s, why);
+    claims.details = details;
+    ok = signer_issue(signer, &claims, token, why) && check_result(c, buf_slice(token), claims.issued_s, why);
 out:
     signer_free(signer);
-    buf_free(&details);
-    free(details_text);
-    free(path);
+    free(details);
     return ok;
 }
 
