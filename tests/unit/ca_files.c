@@ -1,4 +1,6 @@
 /* The CA's files: made once, kept from others, renewed when they must be, refused when they do not fit. */
+#include <openssl/x509v3.h>
+
 #include "tests/unit/ca_fixture.h"
 
 static void test_modes(void **state)
@@ -112,6 +114,41 @@ static void test_most_names(void **state)
     assert_true(ensure(f, list, CONSTRAINT_MOST, &issued, NULL));
     assert_false(ensure(f, list, CONSTRAINT_MOST + 1, &issued, &why));
     assert_int_equal(why.kind, FAULT_LIMIT);
+}
+
+#define NO_IPV4 ",excluded;IP:0.0.0.0/0.0.0.0"
+#define NO_IPV6 ",excluded;IP:0:0:0:0:0:0:0:0/0:0:0:0:0:0:0:0"
+
+/* An intermediate that permits more than it seems to is no intermediate of ours, whoever signed it. */
+static void test_constraints_are_read_strictly(void **state)
+{
+    static const struct {
+        const char *name, *value;
+        bool ok;
+    } rows[] = {
+        {"as ours", "critical,permitted;DNS:a.test" NO_IPV4 NO_IPV6, true},
+        {"not critical: who does not know them may pass over them", "permitted;DNS:a.test" NO_IPV4 NO_IPV6, false},
+        {"no address is excluded", "critical,permitted;DNS:a.test", false},
+        {"IPv6 is not excluded", "critical,permitted;DNS:a.test" NO_IPV4, false},
+        {"not every address is excluded", "critical,permitted;DNS:a.test,excluded;IP:10.0.0.0/255.0.0.0" NO_IPV6, false},
+        {"an address is permitted", "critical,permitted;DNS:a.test,permitted;IP:10.0.0.1/255.255.255.255" NO_IPV4 NO_IPV6, false},
+        {"no name is permitted", "critical,excluded;IP:0.0.0.0/0.0.0.0" NO_IPV6, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        X509_EXTENSION *e = X509V3_EXT_nconf_nid(NULL, NULL, NID_name_constraints, rows[i].value);
+        struct constraint have;
+        X509 *x = X509_new();
+
+        assert_non_null(e);
+        assert_int_equal(X509_add_ext(x, e, -1), 1);
+        if (constraint_of_cert(x, &have) != rows[i].ok)
+            fail_msg("%s", rows[i].name);
+        constraint_clear(&have);
+        X509_EXTENSION_free(e);
+        X509_free(x);
+    }
 }
 
 static void test_root_offline(void **state)
@@ -328,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_init_refuses_names),
         ROW(test_host_sets),
         ROW(test_most_names),
+        cmocka_unit_test(test_constraints_are_read_strictly),
         ROW(test_root_offline),
         ROW(test_ages),
         ROW(test_broken_pairs_are_replaced),

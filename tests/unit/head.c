@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "message_fixture.h"
+#include "net/line.h"
 
 #define BYTES(text) {text, sizeof(text) - 1}
 #define GET(fields) "GET /p HTTP/1.1\r\nHost: a\r\n" fields "\r\n"
@@ -435,6 +436,43 @@ static void many_trailers(void **state)
     }
 }
 
+/* Two readings that differ in framing, version or status are two meanings, whichever of the two is ours. */
+static void second_opinions(void **state)
+{
+    static const struct {
+        const char *name;
+        enum message_kind kind;
+        const char *raw;
+        struct head ours;
+        bool agrees;
+    } rows[] = {
+        {"no content", MESSAGE_REQUEST, GET(""), {.minor = 1}, true},
+        {"a length", MESSAGE_REQUEST, GET("Content-Length: 2\r\n"), {.minor = 1, .framing = FRAMING_LENGTH}, true},
+        {"chunks", MESSAGE_REQUEST, GET("Transfer-Encoding: chunked\r\n"), {.minor = 1, .framing = FRAMING_CHUNKED}, true},
+        {"a length where there is none", MESSAGE_REQUEST, GET(""), {.minor = 1, .framing = FRAMING_LENGTH}, false},
+        {"a length where there are chunks", MESSAGE_REQUEST, GET("Transfer-Encoding: chunked\r\n"),
+         {.minor = 1, .framing = FRAMING_LENGTH}, false},
+        {"chunks where there are none", MESSAGE_REQUEST, GET(""), {.minor = 1, .framing = FRAMING_CHUNKED}, false},
+        {"chunks where there is a length", MESSAGE_REQUEST, GET("Content-Length: 2\r\n"),
+         {.minor = 1, .framing = FRAMING_CHUNKED}, false},
+        {"no content where there are chunks", MESSAGE_REQUEST, GET("Transfer-Encoding: chunked\r\n"), {.minor = 1}, false},
+        {"another version", MESSAGE_REQUEST, GET(""), {.minor = 0}, false},
+        {"a status", MESSAGE_RESPONSE, "HTTP/1.1 200 OK\r\n\r\n", {.minor = 1, .status = 200, .framing = FRAMING_CLOSE}, true},
+        {"another status", MESSAGE_RESPONSE, "HTTP/1.1 200 OK\r\n\r\n", {.minor = 1, .status = 204, .framing = FRAMING_CLOSE},
+         false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct head ours = rows[i].ours;
+        struct fault why = {0};
+
+        ours.method = rows[i].kind == MESSAGE_REQUEST ? SLICE("GET") : SLICE("");
+        if (head_second_opinion(rows[i].kind, slice_of(rows[i].raw), &ours, &why) != rows[i].agrees)
+            fail_msg("%s: %s", rows[i].name, why.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -448,6 +486,7 @@ int main(void)
         cmocka_unit_test(what_follows_is_not_touched),
         cmocka_unit_test(extensions_are_bounded_for_the_whole_body),
         cmocka_unit_test(many_trailers),
+        cmocka_unit_test(second_opinions),
     };
 
     return cmocka_run_group_tests_name("head", tests, NULL, NULL);

@@ -280,6 +280,21 @@ static void test_no_answer_before_the_record(void **state)
     assert_int_equal(status_of(state, wait_for_record, IS_SILENT), 0);
 }
 
+/* What one worker can have waiting for one certificate is bounded; the question over it has a certificate of its own. */
+static void ask_the_same_often(struct bench *b)
+{
+    send_key(b, leaves_public_key(b->leaves));
+    for (uint32_t i = 0; i <= 1024; i++)
+        ask(b, i, "registry.test");
+    turn(b);
+    assert_int_equal(b->last, 2);
+}
+
+static void test_what_waits_for_one_certificate_is_bounded(void **state)
+{
+    assert_int_equal(status_of(state, ask_the_same_often, IS_SILENT), 0);
+}
+
 static void ask_without_record(struct bench *b)
 {
     send_key(b, leaves_public_key(b->leaves));
@@ -382,6 +397,26 @@ static void expect(struct bench *b, const char *what, uint64_t generation, const
         fail_msg("%s: %s", what, b->story);
 }
 
+/* Is the chain that came last of the intermediate in this set's files? */
+static bool is_of(struct bench *b, const struct bundle *files)
+{
+    struct unpack u = unpack_start(buf_slice(&b->chain));
+    struct fault why = {0};
+    struct slice pem, der;
+    X509 *x;
+    bool same;
+
+    unpack_bytes(&u);
+    der = unpack_bytes(&u);
+    assert_true(bundle_get(files, "ca/intermediate.pem", &pem));
+    assert_non_null(x = cert_parse_der(der, &why));
+    X509 *kept = cert_parse(pem, "intermediate.pem", &why);
+    same = X509_cmp(x, kept) == 0;
+    X509_free(kept);
+    X509_free(x);
+    return same;
+}
+
 static void change(struct bench *b)
 {
     struct role_set before = {7, b->context.files, b->context.conf, b->context.policy}, next = another(b);
@@ -395,8 +430,10 @@ static void change(struct bench *b)
     b->context.policy = next.policy;
     keeper_ops.adopt(&b->context, &before);
     expect(b, "in force, by the old one", 7, "registry.test", true);
+    assert_true(is_of(b, before.files));
     expect(b, "in force, a new host by the old one", 7, "new.test", false);
     expect(b, "in force, by the new one", 8, "new.test", true);
+    assert_true(is_of(b, next.files));
     expect(b, "in force, an old host by the new one", 8, "registry.test", false);
     expect(b, "a generation that never was goes by the new one", 99, "registry.test", false);
     keeper_ops.settle(&b->context);
@@ -574,6 +611,7 @@ int main(void)
         ROW(test_certifies),
         ROW(test_no_answer_before_the_record),
         ROW(test_no_record_no_certificate),
+        ROW(test_what_waits_for_one_certificate_is_bounded),
         ROW(test_exactly_the_listed_hosts),
         ROW(test_a_worker_leaves_and_comes_back),
         ROW(test_two_generations),

@@ -115,6 +115,25 @@ static void memory_that_holds_no_pins_is_refused(void **state)
     close(fd);
 }
 
+/* The same bytes, in memory that another could cut short under us. */
+static void memory_that_is_not_sealed_is_refused(void **state)
+{
+    struct pins *p = pins_create(16, NULL), *copied;
+    int fd = memfd_create("x", MFD_ALLOW_SEALING);
+    char bytes[65536];
+    ssize_t n = pread(pins_fd(p), bytes, sizeof bytes, 0);
+
+    (void)state;
+    assert_true(n > 0);
+    assert_int_equal(pwrite(fd, bytes, (size_t)n, 0), n);
+    assert_null(pins_map(fd, NULL));
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    assert_non_null(copied = pins_map(fd, NULL));
+    pins_free(copied);
+    pins_free(p);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +142,7 @@ int main(void)
         cmocka_unit_test(a_table_made_for_so_many_has_room_for_them),
         cmocka_unit_test(of_many_at_once_one_is_first),
         cmocka_unit_test(memory_that_holds_no_pins_is_refused),
+        cmocka_unit_test(memory_that_is_not_sealed_is_refused),
     };
 
     return cmocka_run_group_tests_name("pins", tests, NULL, NULL);

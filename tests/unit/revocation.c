@@ -89,6 +89,8 @@ static void they_hold_until_their_time_is_over(void **state)
     assert_false(is_revoked(r, "j", "vm1", 1, 5000));
     assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 6000, NULL));
     assert_true(is_revoked(r, "j", "vm1", 1, 5000));
+    assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 5500, NULL)); /* never shorter */
+    assert_true(is_revoked(r, "j", "vm1", 1, 5999));
     assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 0, NULL));
     assert_true(is_revoked(r, "j", "vm1", 1, 1LL << 40));
     revocations_free(r);

@@ -264,6 +264,45 @@ static void test_every_piece_size(void **state)
             }
 }
 
+/* Which of two is told does not hang on which was sought first. */
+static void test_of_two_the_first_is_told(void **state)
+{
+    static const struct {
+        const char *name, *text, *canary;
+    } pairs[] = {
+        {"a canary before the token", "a=" SECRET "&t=" SIGNATURE, "npm-1"},
+        {"the token before a canary", "t=" SIGNATURE "&a=" SECRET, "leave-token"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct scan *c = scan_start(f->scanner, SLICE(TOKEN));
+        uint64_t safe;
+        struct hit hit = scan_feed_whole(c, slice_of(pairs[i].text), &safe);
+
+        if (strcmp(hit.canary, pairs[i].canary) != 0 ||
+            strcmp(scanner_text_with(f->scanner, slice_of(pairs[i].text), SLICE(TOKEN)).canary, pairs[i].canary) != 0)
+            fail_msg("%s: %s", pairs[i].name, hit.canary);
+        scan_free(c);
+    }
+}
+
+/* The last character of an encoding has bits of what comes next; where the text ends before it, so does the hit. */
+static void test_a_hit_ends_with_the_text(void **state)
+{
+    struct fixture *f = *state;
+    struct buf encoded = {0};
+    struct slice cut;
+    struct hit hit;
+
+    text_base64(&encoded, SLICE(SECRET));
+    cut = slice_cut(buf_slice(&encoded), 0, strlen(SECRET) * 8 / 6);
+    hit = scanner_text(f->scanner, cut);
+    assert_true(hit.found);
+    assert_int_equal(hit.to, cut.len);
+    buf_free(&encoded);
+}
+
 static void test_hit_stays(void **state)
 {
     const struct fixture *f = *state;
@@ -422,6 +461,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_every_piece_size, with_two, drop),
         cmocka_unit_test_setup_teardown(test_every_split_in_two_and_three, with_none, drop),
         cmocka_unit_test_setup_teardown(test_every_piece_size, with_none, drop),
+        cmocka_unit_test_setup_teardown(test_of_two_the_first_is_told, with_two, drop),
+        cmocka_unit_test_setup_teardown(test_a_hit_ends_with_the_text, with_two, drop),
         cmocka_unit_test_setup_teardown(test_hit_stays, with_two, drop),
         cmocka_unit_test_setup_teardown(test_scans_forget, with_two, drop),
         cmocka_unit_test_setup_teardown(test_several_at_once, with_two, drop),
