@@ -1,5 +1,5 @@
 /*
- * Paths and the spellings they are compared in (design 8, RFC 3986 6.2.2). Pure.
+ * Paths and the spellings they are compared in (RFC 3986 6.2.2). Pure.
  */
 #ifndef AUTHZ_PATH_H
 #define AUTHZ_PATH_H

@@ -1,5 +1,5 @@
 /*
- * Path and query patterns of rules and tokens (design 8). Segments stand for themselves, or are
+ * Path and query patterns of rules and tokens. Segments stand for themselves, or are
  *
  *     *        one segment that is not empty
  *     **       the rest, also none; only at the end

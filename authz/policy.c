@@ -9,7 +9,7 @@
 #include "base/table.h"
 #include "base/text.h"
 
-/* Longer labels below a suffix are a way to carry data out by names (design 8). */
+/* Longer labels below a suffix are a way to carry data out by names. */
 enum { SUFFIX_LABEL_MAX = 40 };
 
 struct policy {

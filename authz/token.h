@@ -1,5 +1,5 @@
 /*
- * Leave tokens (design 7): JWT in the RFC 9068 profile, checked by RFC 8725. Cheap checks (shape, size,
+ * Leave tokens: JWT in the RFC 9068 profile, checked by RFC 8725. Cheap checks (shape, size,
  * header members, claims, times: authz/claims.h) come before any signature;
  * verified tokens are cached by SHA-256 of their text with the key-set generation.
  * Pure but for that memory: now is a parameter.
@@ -49,7 +49,7 @@ void verifier_use_pins(struct verifier *v, struct pins *pins);
  * The caller gives the reference back with identity_unref(). Every call checks
  * time, revocation and binding again, also on a cache hit. Tokens that do not verify are counted per source: over
  * the limit the answer is token_failures without looking at any token that is not remembered as verified.
- * A token without cnf that comes with a source address is pinned to it (design 7), unless its issuer says
+ * A token without cnf that comes with a source address is pinned to it, unless its issuer says
  * pin-source: false.
  */
 struct identity *verifier_check(struct verifier *v, struct slice token, const struct token_context *context,

@@ -1,5 +1,5 @@
 /*
- * Canaries (design 11): synthetic secrets, planted to be caught, and the
+ * Canaries: synthetic secrets, planted to be caught, and the
  * registry of them. Needs only base.
  */
 #ifndef CANARY_CANARY_H

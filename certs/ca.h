@@ -1,5 +1,5 @@
 /*
- * The gateway's CA (design 10): a root that signs one name-constrained intermediate, which signs leaves. RFC 5280.
+ * The gateway's CA: a root that signs one name-constrained intermediate, which signs leaves. RFC 5280.
  * The root is used only by the first two functions, at `ca init` and when the host set changes; the keeper holds the
  * intermediate alone.
  */

@@ -1,5 +1,5 @@
 /*
- * Journal records (design 12) as typed messages. A role builds one; the scribe, and only the scribe, writes it as a
+ * Journal records as typed messages. A role builds one; the scribe, and only the scribe, writes it as a
  * line. record.def lists the kinds and fields: name in JSON and type. Hostile bytes are data here and are escaped there.
  */
 #ifndef JOURNAL_RECORD_H

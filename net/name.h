@@ -1,5 +1,5 @@
 /*
- * Host names: one canonical spelling (design 8). Lower case, IDNA 2008 A-labels
+ * Host names: one canonical spelling. Lower case, IDNA 2008 A-labels
  * (libidn2), one trailing dot removed, letters-digits-hyphens only. Everything
  * else is refused, not guessed. IP literals are not names. Pure.
  */

@@ -1,5 +1,5 @@
 /*
- * Our own answers (design 8 and 9): status line with reason and short id, Proxy-Status (RFC 9209),
+ * Our own answers: status line with reason and short id, Proxy-Status (RFC 9209),
  * problem+json (RFC 9457), the challenges of a 407. Pure.
  */
 #ifndef PROXY_ANSWER_H

@@ -1,5 +1,5 @@
 /*
- * The cell of each role: the one table of what it may do once it is closed in (design 4). What a role has is handed to it
+ * The cell of each role: the one table of what it may do once it is closed in. What a role has is handed to it
  * before; here is what it may still ask the kernel for.
  */
 #ifndef PROXY_CELL_H

@@ -54,7 +54,7 @@ static bool is_same_principal(const struct identity *a, const struct identity *b
     return strcmp(identity_sandbox(a), identity_sandbox(b)) == 0 && strcmp(identity_issuer(a), identity_issuer(b)) == 0;
 }
 
-/* apt repeats its credential on every inner request: checked, and preferred when it is newer (design 7). */
+/* apt repeats its credential on every inner request: checked, and preferred when it is newer. */
 static bool adopt_inner(struct exchange *x, struct slice token, struct fault *why)
 {
     struct session *s = x->session;

@@ -1,5 +1,5 @@
 /*
- * An exchange: one request and its response (design 3). Its table of states
+ * An exchange: one request and its response. Its table of states
  * (exchange.c) is the way of a request:
  *
  *   AUTHORIZE -> COLLECT -> RECORD -> DIAL -> TRUST -> FORWARD -> DONE

@@ -293,7 +293,7 @@ static struct response_frame frame_for(struct exchange *x, const struct head *h)
     return f;
 }
 
-/* A canary in a response accuses the service; the response goes on (design 11). */
+/* A canary in a response accuses the service; the response goes on. */
 static void note_response_hit(struct exchange *x, struct hit hit, const char *place)
 {
     if (!hit.found)

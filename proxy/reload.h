@@ -1,5 +1,5 @@
 /*
- * Another configuration in a running gateway (design 4), by SIGHUP or `exeat reload`. It is read and checked once; on any
+ * Another configuration in a running gateway, by SIGHUP or `exeat reload`. It is read and checked once; on any
  * error what is in force stays whole. Then, step by step, each when all roles of the one before have answered:
  *
  *   PREPARE  every role builds the new set beside its own (MSG_RELOAD); one that cannot ends the reload

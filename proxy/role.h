@@ -1,5 +1,5 @@
 /*
- * Roles: the processes of the gateway (design 4), what each is handed, and the
+ * Roles: the processes of the gateway, what each is handed, and the
  * tables of what they may ask of each other. Anything not in a table is fatal to the asker.
  */
 #ifndef PROXY_ROLE_H

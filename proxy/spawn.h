@@ -1,5 +1,5 @@
 /*
- * Starting a role: fork, least privilege, re-execution of this program (design 4).
+ * Starting a role: fork, least privilege, re-execution of this program.
  */
 #ifndef PROXY_SPAWN_H
 #define PROXY_SPAWN_H

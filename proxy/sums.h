@@ -1,6 +1,6 @@
 /*
  * Refusals of one principal, summed: the first for a reason is recorded in full, those that follow are counted, and every
- * 10 s there is one record that says how many they were (design 8). All of them are answered with the id of the
+ * 10 s there is one record that says how many they were. All of them are answered with the id of the
  * first, so that `exeat why` finds the records from any of their answers. Pure.
  */
 #ifndef PROXY_SUMS_H

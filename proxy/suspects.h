@@ -1,5 +1,5 @@
 /*
- * Suspects: the sandboxes that were there when a worker crashed (design 4). One that had an exchange in flight at three crashes
+ * Suspects: the sandboxes that were there when a worker crashed. One that had an exchange in flight at three crashes
  * within an hour is convicted. Bystanders are in flight too: when the worker was at work for one of those with three, it is
  * that one alone; otherwise all of them. So nobody who crashes workers stays, and a neighbour goes only when the crashes go
  * on without the first. Who was there is the word of the worker's shared memory (tally_visit). Pure but for that.

@@ -110,7 +110,7 @@ ROWS = {
     "two names, ours second": (hello(sni(b"other.test", NAME)), {"decode_error", "unrecognized_name"}),
     "two extensions": (hello(sni(NAME) + sni(b"other.test")), {"illegal_parameter", "decode_error", "unrecognized_name"}),
     "two extensions, ours second": (hello(sni(b"other.test") + sni(NAME)), {"illegal_parameter", "decode_error", "unrecognized_name"}),
-    # ECH: the outer name is the name (design 8)
+    # ECH: the outer name is the name
     "GREASE ECH, as browsers send it": (hello(more=ECH_GREASE), "hello"),
     "GREASE ECH and another name": (hello(sni(b"other.test"), more=ECH_GREASE), "unrecognized_name"),
     "ECH that says it is inner": (hello(more=extension(0xFE0D, b"\x01")), "hello"),

@@ -77,10 +77,12 @@ class Service:
 
     def is_cut(self, **more):
         """Something of an answer came, and no end of it that a client could believe."""
+        asked = len(self.origin.requests)
         self.send(**more)
         try:
             answer = self.wire.response()
         except Closed as e:
+            assert len(self.origin.requests) == asked + 1, f"{e}, and the service was not asked once"
             self.wire.close()
             self.wire = None
             return str(e) != "end" or not self.tls or "a plain end inside a framed message"
@@ -195,7 +197,7 @@ MALFORMED = {
     "a high octet in a name": fields(b"X\xe9: a", b"Content-Length: 2") + b"ok",
     "an empty name": fields(b": a", b"Content-Length: 2") + b"ok",
     "no colon": fields(b"X", b"Content-Length: 2") + b"ok",
-    # sizes (design 8)
+    # sizes
     "a head over the limit": fields(b"X: " + 17000 * b"y", b"Content-Length: 2") + b"ok",
     "a head over the limit in many fields": fields(*(90 * [b"X: " + 300 * b"y"]), b"Content-Length: 2") + b"ok",
     "a head without end": HEAD + b"X: " + 40000 * b"y",
