@@ -105,7 +105,7 @@ bool issuers_read_files(const struct conf *c, struct bundle *files, struct fault
         if (ok && algorithms & 1u << ALGORITHM_HS256)
             ok = (secret = secret_read_file(path, JWKS_MAX, &inner)) || refuse_file(item, &inner, why);
         else if (ok)
-            ok = file_read(path, JWKS_MAX, &bytes, &inner) || refuse_file(item, &inner, why);
+            ok = file_read_regular(path, JWKS_MAX, &bytes, &inner) || refuse_file(item, &inner, why);
         if (ok)
             bundle_add(files, name, secret ? secret_slice(secret) : buf_slice(&bytes));
         secret_free(secret);

@@ -112,7 +112,7 @@ static int open_locked(const char *path, int flags, struct fault *why)
 {
     for (;;) {
         struct stat here, there;
-        int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 
         if (fd < 0) {
             fault_set(why, errno == ENOENT ? FAULT_MISSING : FAULT_IO, "%s: %s", path, strerror(errno));

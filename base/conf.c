@@ -79,7 +79,7 @@ static struct conf_node *read_file(struct conf *c, const char *path, const char 
     struct buf text = {0};
     struct conf_node *root = NULL;
 
-    if (!file_check_guarded(path, why) || !file_read(path, FILE_MOST, &text, why))
+    if (!file_check_guarded(path, why) || !file_read_regular(path, FILE_MOST, &text, why))
         goto out;
     root = conf_tree_parse(buf_slice(&text), keep_name(c, path), why);
     if (root && !conf_read(c, root, directory, why)) {

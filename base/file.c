@@ -42,6 +42,24 @@ bool file_read(const char *path, size_t max, struct buf *out, struct fault *why)
     return ok;
 }
 
+bool file_read_regular(const char *path, size_t max, struct buf *out, struct fault *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    bool ok = false;
+
+    if (fd < 0)
+        return fault_set(why, errno == ENOENT ? FAULT_MISSING : FAULT_IO, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &st) < 0)
+        fault_set(why, FAULT_IO, "%s: %s", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        fault_set(why, FAULT_PERMISSION, "%s: not a regular file", path);
+    else
+        ok = file_read_fd(fd, path, max, out, why);
+    close(fd);
+    return ok;
+}
+
 bool file_write_fd(int fd, struct slice bytes, struct fault *why)
 {
     while (bytes.len) {

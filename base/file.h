@@ -9,6 +9,11 @@
 
 /* Append the file's bytes to out; refuses more than max bytes. */
 bool file_read(const char *path, size_t max, struct buf *out, struct fault *why);
+/*
+ * The same of a regular file alone: of what the configuration names. Whoever opens a FIFO waits for its writer, and the
+ * supervisor waits for nobody.
+ */
+bool file_read_regular(const char *path, size_t max, struct buf *out, struct fault *why);
 /* The same from a descriptor (to its end); name is for the message. */
 bool file_read_fd(int fd, const char *name, size_t max, struct buf *out, struct fault *why);
 /* All of bytes to fd, short writes continued. */

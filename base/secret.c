@@ -120,7 +120,7 @@ struct secret *secret_read_file(const char *path, size_t max, struct fault *why)
     struct secret *out = NULL;
     char *bytes = NULL;
     size_t len = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO is refused, not waited for */
 
     if (fd < 0) {
         fault_set(why, errno == ENOENT ? FAULT_MISSING : FAULT_PERMISSION, "%s: %s", path, strerror(errno));

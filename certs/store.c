@@ -48,7 +48,7 @@ static X509 *read_cert(const char *directory, const char *name, struct fault *wh
 {
     char *path = file_join(directory, name);
     struct buf text = {0};
-    X509 *x = file_read(path, CERT_PEM_MAX, &text, why) ? cert_parse(buf_slice(&text), path, why) : NULL;
+    X509 *x = file_read_regular(path, CERT_PEM_MAX, &text, why) ? cert_parse(buf_slice(&text), path, why) : NULL;
 
     buf_free(&text);
     free(path);
@@ -335,7 +335,7 @@ static bool add_file(const char *directory, const char *name, bool secret, struc
     if (secret)
         ok = (private = secret_read_file(path, CERT_PEM_MAX, why));
     else
-        ok = file_read(path, CERT_PEM_MAX, &text, why);
+        ok = file_read_regular(path, CERT_PEM_MAX, &text, why);
     if (ok)
         bundle_add(files, entry, private ? secret_slice(private) : buf_slice(&text));
     secret_free(private);

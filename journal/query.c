@@ -286,7 +286,7 @@ static bool read_spot(int fd, const struct spot *spot, struct buf *line)
 static bool look_back(struct search *s, int fd, const char *name, const struct spots *candidates, struct spots *found,
                       struct fault *why)
 {
-    int segment = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int segment = openat(fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct buf line = {0};
     bool ok = segment >= 0;
 
@@ -317,7 +317,7 @@ static bool give_found(struct search *s, int fd, const struct segments *all, con
         if (spot->segment != open_segment) {
             if (segment >= 0)
                 close(segment);
-            segment = openat(fd, all->list[spot->segment].name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+            segment = openat(fd, all->list[spot->segment].name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
             open_segment = spot->segment;
         }
         if (segment < 0 || !read_spot(segment, spot, &line)) {

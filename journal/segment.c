@@ -134,7 +134,7 @@ out:
 
 bool segment_read(int directory_fd, const char *name, log_visit *visit, void *arg, bool *stopped, struct fault *why)
 {
-    int fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(directory_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct log_line line = {.file = name};
     bool ok;
 

@@ -43,7 +43,7 @@ char *gateway_state(const struct gateway_config *c, const char *name)
 static bool add_file(struct bundle *files, const char *name, const char *path, size_t most, struct fault *why)
 {
     struct buf bytes = {0};
-    bool ok = file_read(path, most, &bytes, why);
+    bool ok = file_read_regular(path, most, &bytes, why);
 
     if (ok)
         bundle_add(files, name, buf_slice(&bytes));

@@ -1,4 +1,5 @@
 """The commands that need no gateway running: help, init, config, env, manual."""
+import os
 import json
 import re
 import shutil
@@ -162,7 +163,16 @@ def spoil_pair(state):
     (state / "ca/root.key").unlink()
 
 
+def spoil_fifo(name):
+    def do(state):
+        (state / name).unlink()
+        os.mkfifo(state / name, 0o600)
+    return do
+
+
 SPOILED = [
+    ("a FIFO for the configuration", spoil_fifo("proxy.conf"), "proxy.conf: not a regular file"),
+    ("a FIFO for a key", spoil_fifo("ca/intermediate.key"), "intermediate.key: not a regular file"),
     ("the CA is not there", spoil_nothing_there, "there is no CA; put yours back, or make one: exeat ca init"),
     ("a key of the CA others can read", lambda s: (s / "ca/intermediate.key").chmod(0o644), "run: chmod 600"),
     ("a pair that does not fit, and no root.key", spoil_pair, "not a pair that root.pem signed"),

@@ -347,7 +347,18 @@ def take_port(g):
     edit(g, "listen:\n", f"listen:\n  more: {{address: \"127.0.0.1:{g.taken.getsockname()[1]}\"}}\n")
 
 
+def fifo(name):
+    """Who opens it waits for a writer, and the supervisor waits for nobody."""
+    def do(g):
+        (g.directory / name).unlink()
+        os.mkfifo(g.directory / name, 0o600)
+    return do
+
+
 REFUSED = {
+    "a-fifo-for-jwks": (fifo("issuer/local.jwks"), 1, ["local.jwks", "not a regular file"]),
+    "a-fifo-for-canaries": (fifo("canaries.json"), 2, ["canaries.json", "not a regular file"]),
+    "a-fifo-for-a-key": (fifo("ca/intermediate.key"), 1, ["intermediate.key", "not a regular file"]),
     "yaml": (garble("proxy.conf", "gateway: {"), 2, ["proxy.conf:2:", "not YAML", "goes on as it is"]),
     "unknown-key": (change("workers: 2", "workers: 2, colour: red"), 2, ["proxy.conf:2:", "colour"]),
     "no-jwks": (lambda g: (g.directory / "issuer/local.jwks").unlink(), 2, ["local.jwks", "No such file"]),
@@ -381,6 +392,9 @@ def test_refused(own, kind):
         assert "policy generation 1" in told and "last reload REFUSED: " in told
     assert get(tunnel, "/pkg/x").status == 200 and ask(own, "/pkg/x", token).status == 200
     for f, data in kept.items():
+        if f.is_fifo():
+            f.unlink()
+            f.touch(0o600)
         f.write_bytes(data)
     if hasattr(own, "taken"):
         own.taken.close()
