@@ -162,6 +162,8 @@ void addr_ip_text(struct buf *out, const struct addr *a)
 
     if (a->family == AF_UNIX)
         buf_text(out, "unix");
+    else if (a->family == AF_VSOCK)
+        buf_text(out, "vsock");
     else if (inet_ntop(a->family, a->ip, text, sizeof text))
         buf_text(out, text);
 }

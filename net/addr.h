@@ -21,7 +21,7 @@ struct addr {
 bool addr_parse(struct slice text, struct addr *out);
 /* An address without port; the same strictness. */
 bool addr_parse_ip(struct slice text, struct addr *out);
-/* RFC 5952; "unix" for AF_UNIX. */
+/* RFC 5952; "unix" for AF_UNIX, "vsock" for AF_VSOCK. */
 void addr_text(struct buf *out, const struct addr *a);    /* with port */
 void addr_ip_text(struct buf *out, const struct addr *a); /* without */
 bool addr_equals(const struct addr *a, const struct addr *b);

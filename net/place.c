@@ -152,13 +152,13 @@ static bool clear_way(const char *path)
     return unlink(path) == 0;
 }
 
-static bool give(const char *path, const struct place_owner *owner)
+bool place_give(const char *path, const struct place_owner *owner)
 {
     bool grouped = owner->gid != (gid_t)-1;
 
     if ((owner->uid != (uid_t)-1 || grouped) && lchown(path, owner->uid, owner->gid) < 0)
         return false;
-    return !grouped || chmod(path, 0660) == 0;
+    return chmod(path, grouped ? 0660 : 0600) == 0;
 }
 
 static int listen_unix(const char *path, const struct place_owner *owner)
@@ -179,7 +179,7 @@ static int listen_unix(const char *path, const struct place_owner *owner)
     umask(mask);
     if (!bound)
         return close_with(fd, errno);
-    if (!give(path, owner) || listen(fd, BACKLOG) < 0) {
+    if (!place_give(path, owner) || listen(fd, BACKLOG) < 0) {
         int error = errno;
 
         unlink(path);

@@ -38,6 +38,9 @@ struct place_owner {
 /* "USER", "USER:GROUP", ":GROUP"; names or numbers. Asks the system's user database. NULL: nobody but who runs this. */
 bool place_owner_find(const char *text, struct place_owner *out, struct fault *why);
 
+/* Have an existing socket be the owner's. */
+bool place_give(const char *path, const struct place_owner *owner);
+
 /*
  * A listening socket, non-blocking; -1 and errno. shared: SO_REUSEPORT (TCP). A unix socket that a crash left there is replaced,
  * anything else of that name is not (EEXIST); it has mode 0600, or 0660 with a group.

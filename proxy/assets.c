@@ -113,7 +113,7 @@ bool assets_open(struct assets *a, const struct gateway_config *config, struct f
     *a = (struct assets){.journal_fd = -1, .journal_end = -1, .n_workers = config->workers};
     return file_make_directory(state, 0700, why) && lock_state(state, why) && open_journal(a, config, why) &&
            open_counters(a, why) && open_tallies(a, why) && open_tokens(a, state, why) &&
-           listening_open(&a->listening, config->conf, (size_t)a->n_workers, why);
+           listening_open(&a->listening, config, (size_t)a->n_workers, why);
 }
 
 static int chown_files(int directory_fd, uid_t uid, gid_t gid)

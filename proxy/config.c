@@ -14,6 +14,7 @@
 #include "certs/ca.h"
 #include "net/tls.h"
 #include "proxy/config_check.h"
+#include "proxy/listen_check.h"
 
 #define SYSTEM_TRUST "/etc/ssl/certs/ca-certificates.crt"
 
@@ -29,6 +30,7 @@ void gateway_config_free(struct gateway_config *c)
     bundle_free(c->files);
     bundle_free(c->ca);
     policy_free(c->policy);
+    conf_free(c->added);
     conf_free(c->conf);
     free(c);
 }
@@ -161,7 +163,8 @@ struct gateway_config *gateway_config_load(const char *path, struct fault *why)
         gateway_config_free(c);
         return NULL;
     }
-    if (!(c->conf = conf_load(path, sections, n, why)) || !config_check(c, path, why) ||
+    if (!(c->conf = conf_load(path, sections, n, why)) ||
+        !(c->added = listen_added_load(conf_text(conf_section(c->conf, "gateway"), "state"), why)) || !config_check(c, path, why) ||
         !(c->policy = policy_compile(c->conf, why)) || !read_issuers(c, why) || !read_trust(c, why) ||
         !read_canaries(c, why)) {
         gateway_config_free(c);

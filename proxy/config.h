@@ -16,6 +16,7 @@ const struct conf_section *const *gateway_sections(size_t *n);
 
 struct gateway_config {
     struct conf *conf;
+    struct conf *added;      /* listeners made while a gateway ran (proxy/listen_check.h) */
     struct policy *policy;
     int workers;             /* gateway.workers, "auto" counted */
     const char *name;        /* gateway.name; these are borrowed from conf */

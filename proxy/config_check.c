@@ -9,6 +9,7 @@
 #include "net/addr.h"
 #include "net/name.h"
 #include "proxy/limits.h"
+#include "proxy/listen_check.h"
 
 enum { WORKERS_MOST = 64 };
 
@@ -58,79 +59,6 @@ static bool check_resolver(const struct gateway_config *c, struct fault *why)
     return true;
 }
 
-/* A TCP address of ours. Port 0 (the kernel chooses) is for tests and for trying things out. */
-static bool check_tcp(const struct conf_item *item, const char *what, struct addr *a, struct fault *why)
-{
-    const char *text = conf_text(item, "address");
-
-    if (strncmp(text, "unix:", 5) == 0 || strncmp(text, "vsock:", 6) == 0)
-        return conf_refuse(item, "address", -1, why, "%s: only TCP addresses are in this version, found \"%s\"", what,
-                           text);
-    if (!addr_parse(slice_of(text), a))
-        return conf_refuse(item, "address", -1, why, "%s: expected address and port such as 127.0.0.1:3128, found \"%s\"",
-                           what, text);
-    return true;
-}
-
-static bool is_any(const struct addr *a)
-{
-    static const unsigned char zeros[16];
-
-    return memcmp(a->ip, zeros, a->family == AF_INET ? 4 : 16) == 0;
-}
-
-/* Would both bind? Not on one port of one address, nor where one of them takes all addresses. */
-static bool collide(const struct addr *a, const struct addr *b)
-{
-    return a->family == b->family && a->port == b->port && a->port != 0 &&
-           (addr_ip_equals(a, b) || is_any(a) || is_any(b));
-}
-
-static bool check_mode(const struct conf_item *l, struct fault *why)
-{
-    if (strcmp(conf_text(l, "mode"), "explicit") != 0)
-        return conf_refuse(l, "mode", -1, why, "listen.%s: transparent listeners are not in this version; use explicit",
-                           conf_name(l));
-    for (size_t i = 0; i < 2; i++) {
-        const char *key = i ? "token-file" : "sandbox";
-
-        if (conf_has(l, key))
-            return conf_refuse(l, key, -1, why,
-                               "listen.%s: listeners bound to one sandbox are not in this version; leave \"%s\" out",
-                               conf_name(l), key);
-    }
-    return true;
-}
-
-static bool check_listeners(const struct gateway_config *c, const char *path, struct fault *why)
-{
-    const struct conf_item *publish = conf_section(c->conf, "publish");
-    size_t n = conf_count(c->conf, "listen");
-    struct addr *taken = calloc(n + 1, sizeof *taken);
-    bool ok = true;
-
-    if (!taken)
-        abort();
-    if (n == 0)
-        ok = fault_set(why, FAULT_SYNTAX, "%s: no listener: name one, such as listen: {explicit: {address: "
-                       "\"127.0.0.1:3128\"}}", path);
-    for (size_t i = 0; ok && i <= n; i++) {
-        const struct conf_item *l = i < n ? conf_item(c->conf, "listen", i) : publish;
-        char what[80];
-
-        if (i == n && !conf_has(publish, "address"))
-            break;
-        snprintf(what, sizeof what, "%s%s", i < n ? "listen." : "", conf_name(l));
-        ok = check_tcp(l, what, &taken[i], why) && (i == n || check_mode(l, why));
-        for (size_t j = 0; ok && j < i; j++)
-            if (collide(&taken[i], &taken[j]))
-                ok = conf_refuse(l, "address", -1, why, "%s: %s is taken already by listen.%s", what,
-                                 conf_text(l, "address"), conf_name(conf_item(c->conf, "listen", j)));
-    }
-    free(taken);
-    return ok;
-}
-
 static bool check_admin(const struct gateway_config *c, struct fault *why)
 {
     const struct conf_item *admin = conf_section(c->conf, "admin");
@@ -158,7 +86,7 @@ static bool check_canaries(const struct gateway_config *c, struct fault *why)
 
 bool config_check(struct gateway_config *c, const char *path, struct fault *why)
 {
-    return check_gateway(c, why) && check_resolver(c, why) && check_listeners(c, path, why) &&
+    return check_gateway(c, why) && check_resolver(c, why) && listen_check(c->conf, c->added, path, why) &&
            check_canaries(c, why) && check_admin(c, why) && limits_check(c->conf, why);
 }
 
@@ -246,11 +174,11 @@ static void warn_listeners(struct gateway_config *c)
 {
     for (size_t i = 0; i < conf_count(c->conf, "listen"); i++) {
         const struct conf_item *l = conf_item(c->conf, "listen", i);
-        struct addr a;
-        bool parsed = addr_parse(slice_of(conf_text(l, "address")), &a);
+        struct place p;
+        bool parsed = place_parse(conf_text(l, "address"), &p, NULL);
 
         assert(parsed);
-        if (parsed && addr_classify(&a) != ADDR_LOOPBACK)
+        if (parsed && !conf_has(l, "sandbox") && addr_classify(&p.addr) != ADDR_LOOPBACK)
             warn(c, l, "address", "listen.%s is shared by sandboxes: tokens without cnf are held only to the address "
                  "that shows them first", conf_name(l));
     }

@@ -25,12 +25,16 @@ static const struct conf_section resolver_section = {
     .name = "resolver", KEYS(resolver_keys), .help = "Where the names of listed hosts are looked up."};
 
 static const struct conf_key listen_keys[] = {
-    {"address", CONF_TEXT, NULL, NULL, "address and port sandboxes connect to: 127.0.0.1:3128, \"[::1]:3128\"",
-     CONF_REQUIRED},
+    {"address", CONF_TEXT, NULL, NULL,
+     "where sandboxes connect to: 127.0.0.1:3128, \"[::1]:3128\"; for one sandbox also \"unix:FILE\" (of Firecracker's and "
+     "Cloud Hypervisor's vsock: \"unix:PATH_PORT\") and \"vsock:CID:PORT\"", CONF_REQUIRED | CONF_SOURCE},
     {"mode", CONF_CHOICE, "explicit", "explicit|transparent", "explicit: clients are told that this is their proxy",
      0},
-    {"sandbox", CONF_NAME, NULL, NULL, "the one sandbox behind this listener (not in this version)", 0},
-    {"token-file", CONF_PATH, NULL, NULL, "where that sandbox's token is kept fresh (not in this version)", 0},
+    {"sandbox", CONF_NAME, NULL, NULL, "the one sandbox behind this listener: no token of another is good there", 0},
+    {"token-file", CONF_PATH, NULL, NULL,
+     "that sandbox's token, kept fresh by the operator and read again when it changes; its clients carry none", 0},
+    {"owner", CONF_TEXT, NULL, NULL,
+     "who may connect to a unix socket: USER (mode 0600), USER:GROUP or :GROUP (mode 0660); absent: who starts the gateway", 0},
 };
 static const struct conf_section listen_section = {
     .name = "listen", .named = true, KEYS(listen_keys), .help = "Where sandboxes come in."};

@@ -23,19 +23,84 @@ static bool find_token(struct exchange *x, struct buf *scratch, struct slice *to
     return token_from_credentials(f->value, scratch, token, why);
 }
 
+/* On a bound listener the token is of its sandbox, whoever shows it. */
+static struct identity *check_at(const struct session *s, struct slice token, const struct token_context *context,
+                                 struct fault *why)
+{
+    struct identity *i = verifier_check(s->worker->verifier, token, context, why);
+    const char *sandbox = s->bound ? s->bound->sandbox : "";
+
+    if (!i || !*sandbox || strcmp(identity_sandbox(i), sandbox) == 0)
+        return i;
+    fault_reason(why, REASON_TOKEN_BINDING, "listener %.40s is for sandbox %.63s, and the token is of %.64s", s->listener,
+                 sandbox, identity_sandbox(i));
+    identity_unref(i);
+    return NULL;
+}
+
+/* A source address, where it tells one sandbox from another. */
+static const char *source_of(const struct session *s)
+{
+    return s->source.family == AF_INET || s->source.family == AF_INET6 ? s->source_ip : NULL;
+}
+
 static struct identity *check(struct exchange *x, struct slice token, struct fault *why)
 {
     struct token_context context = {.listener = x->session->listener,
-                                    .source = x->session->source_ip,
+                                    .source = source_of(x->session),
                                     .now_s = loop_wall_s(x->worker->loop),
                                     .is_out = !admit_tokens(x)};
-    struct identity *i = verifier_check(x->worker->verifier, token, &context, why);
+    struct identity *i = check_at(x->session, token, &context, why);
 
     if (!i)
         admit_junk(x, why->reason);
     if (!i && why->reason == REASON_SANDBOX_QUARANTINED && !x->session->tunnel.open)
         x->identity = verifier_recall(x->worker->verifier, token); /* it is no stranger who is refused */
     return i;
+}
+
+/* Was it verified, and refused for what may change at any time? Looking again costs nothing then. */
+static bool is_of_the_moment(enum reason r)
+{
+    return r == REASON_TOKEN_REVOKED || r == REASON_SANDBOX_QUARANTINED;
+}
+
+/* A bad one is not looked at again for RETRY_S: every request would cost a signature. */
+struct identity *decide_bound(const struct session *s, struct fault *why)
+{
+    enum { RETRY_S = 5 };
+    struct bound *b = s->bound;
+    struct token_context context = {.listener = s->listener, .now_s = loop_wall_s(s->worker->loop)};
+    struct identity *i;
+
+    if (!b->token) {
+        fault_reason(why, REASON_TOKEN_MISSING, "the token-file of listener %.40s holds no token", s->listener);
+        return NULL;
+    }
+    if (context.now_s < b->bad_until_s) {
+        *why = b->bad;
+        return NULL;
+    }
+    i = check_at(s, secret_slice(b->token), &context, why);
+    if (!i && !is_of_the_moment(why->reason)) {
+        b->bad = *why;
+        b->bad_until_s = context.now_s + RETRY_S;
+    }
+    return i;
+}
+
+static bool identify_bound(struct exchange *x, struct fault *why)
+{
+    struct session *s = x->session;
+    struct identity *i = decide_bound(s, why);
+
+    x->carried = true;
+    if (i)
+        x->token = secret_new(secret_slice(s->bound->token));
+    else if (why->reason == REASON_SANDBOX_QUARANTINED)
+        i = verifier_recall(x->worker->verifier, secret_slice(s->bound->token));
+    x->identity = i;
+    return x->token != NULL;
 }
 
 static bool identify_plain(struct exchange *x, struct slice token, struct fault *why)
@@ -68,10 +133,12 @@ static bool adopt_inner(struct exchange *x, struct slice token, struct fault *wh
         identity_unref(inner);
         return fault_reason(why, REASON_TOKEN_FOREIGN, "the inner token names another sandbox than the tunnel's");
     }
-    if (identity_expires_s(inner) > identity_expires_s(s->identity))
+    if (identity_expires_s(inner) > identity_expires_s(s->identity)) {
         session_set_identity(s, inner, token);
-    else
+        s->carried = false;
+    } else {
         identity_unref(inner);
+    }
     return true;
 }
 
@@ -95,6 +162,8 @@ static bool identify(struct exchange *x, struct fault *why)
         take_tunnel_identity(x); /* adopt_inner may have found a newer one */
     } else if (ok && present) {
         ok = identify_plain(x, token, why);
+    } else if (ok && s->bound && s->bound->carries) {
+        ok = identify_bound(x, why);
     }
     buf_wipe(&scratch);
     return ok;

@@ -271,7 +271,8 @@ static int reply_status(const struct exchange *x)
 {
     int status = reason_get(x->reason)->status;
 
-    return status == 407 && x->session->tunnel.open ? 403 : status;
+    /* Who is asked for a credential must be able to give one. */
+    return status == 407 && (x->session->tunnel.open || x->carried) ? 403 : status;
 }
 
 static bool reply_keeps_alive(const struct exchange *x)

@@ -74,6 +74,7 @@ struct exchange {
     struct request request;
     struct identity *identity;
     struct secret *token;  /* plain requests: of this request; tunnels use the session's */
+    bool carried;          /* the token is the bound listener's, not shown by the client */
     bool body_done;        /* the request is whole */
 
     /* what was decided */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/vm_sockets.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ enum { BATCH = 64, PAUSE_MS = 100, EXHAUSTED_MS = 2000, DROP = 8 };
 
 struct listener {
     struct listener *next;
-    char *name;
+    char *name;          /* of a bound one: of bound */
+    struct bound *bound; /* NULL: shared, as the configuration has it */
     int fd;
     struct watch *watch; /* NULL: added, and not open yet */
 };
@@ -26,6 +28,7 @@ static struct gate {
     struct worker *worker;
     struct listener *listeners;
     struct listener *gone; /* their names stay: records of their connections repeat them */
+    struct bound *next;    /* of the listener that is added next */
     struct timer *pause;
     struct lane lane; /* accepting takes turns with everybody */
     bool paused, closed;
@@ -114,6 +117,22 @@ static void pause_accepting(int error)
 
 enum accepted { ACCEPTED, ACCEPT_NONE, ACCEPT_AGAIN, ACCEPT_PAUSED };
 
+/* On a vsock every guest of the machine can knock. */
+static bool is_its_guest(const struct listener *l, const struct sockaddr_storage *sa)
+{
+    struct sockaddr_vm peer;
+
+    if (!l->bound || !l->bound->cid)
+        return true;
+    memcpy(&peer, sa, sizeof peer);
+    if (sa->ss_family == AF_VSOCK && peer.svm_cid == l->bound->cid)
+        return true;
+    if (!l->bound->warned)
+        say_warning("listen.%s: refused the guest with CID %u: it is for CID %u alone", l->name, peer.svm_cid, l->bound->cid);
+    l->bound->warned = true;
+    return false;
+}
+
 static enum accepted accept_one(const struct listener *l)
 {
     struct sockaddr_storage sa = {0};
@@ -129,10 +148,16 @@ static enum accepted accept_one(const struct listener *l)
         pause_accepting(errno);
         return ACCEPT_PAUSED;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    if (!is_its_guest(l, &sa)) {
+        close(fd);
+        return ACCEPTED;
+    }
+    if (sa.ss_family == AF_INET || sa.ss_family == AF_INET6) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    }
     addr_from_sockaddr(&source, (struct sockaddr *)&sa);
-    session_start(gate.worker, fd, l->name, &source);
+    session_start(gate.worker, fd, l->name, l->bound, &source);
     return ACCEPTED;
 }
 
@@ -168,21 +193,62 @@ static void on_pause_over(void *arg)
 
 /* ---- begin and end ---- */
 
+void gate_bind(struct bound *b)
+{
+    bound_unref(gate.next);
+    gate.next = b;
+}
+
 void gate_add(struct slice name, int fd)
 {
     struct listener *l = calloc(1, sizeof *l);
 
     if (!l)
         abort();
-    *l = (struct listener){.next = gate.listeners, .name = text_copy(name), .fd = fd};
+    *l = (struct listener){.next = gate.listeners, .fd = fd};
+    if (gate.next && slice_is(name, gate.next->name)) {
+        l->bound = gate.next;
+        l->name = l->bound->name;
+        gate.next = NULL;
+    } else {
+        l->name = text_copy(name);
+    }
     gate.listeners = l;
+}
+
+static void open_one(struct listener *l)
+{
+    if (l->watch)
+        return;
+    l->watch = watch_new(gate.worker->loop, l->fd, WATCH_READ, on_listener, l);
+    if (gate.closed || gate.paused || gate.worker->n_sessions >= gate.worker->limits.connections)
+        watch_want(l->watch, 0);
 }
 
 static void open_added(void)
 {
     for (struct listener *l = gate.listeners; l; l = l->next)
-        if (!l->watch)
-            l->watch = watch_new(gate.worker->loop, l->fd, WATCH_READ, on_listener, l);
+        open_one(l);
+}
+
+/* ---- bound listeners ---- */
+
+static void renew_sessions(const struct bound *b)
+{
+    struct session *next;
+
+    for (struct session *s = TAILQ_FIRST(&gate.worker->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        if (s->bound == b)
+            session_renew(s);
+    }
+}
+
+void gate_token(struct slice name, struct slice token)
+{
+    for (struct listener *l = gate.listeners; l; l = l->next)
+        if (l->bound && slice_is(name, l->name) && bound_set_token(l->bound, token) && gate.worker)
+            renew_sessions(l->bound);
 }
 
 void gate_open(struct worker *w)
@@ -204,12 +270,17 @@ static bool is_same_socket(int a, int b)
            getsockopt(b, SOL_SOCKET, SO_COOKIE, &other, &len) == 0 && one == other;
 }
 
-/* The listener that has its socket under another name now; NULL: none, its connections are to end. */
+static bool is_for_the_same(const struct listener *a, const struct listener *b)
+{
+    return strcmp(a->bound ? a->bound->sandbox : "", b->bound ? b->bound->sandbox : "") == 0;
+}
+
+/* The listener that has its socket, and its sandbox, under another name now; NULL: none, its connections are to end. */
 static struct listener *heir_of(const struct listener *l)
 {
     struct listener *other = gate.listeners;
 
-    while (other && (other == l || !other->watch || !is_same_socket(other->fd, l->fd)))
+    while (other && (other == l || !other->watch || !is_same_socket(other->fd, l->fd) || !is_for_the_same(other, l)))
         other = other->next;
     return other;
 }
@@ -223,15 +294,36 @@ static void close_listener(struct listener **at)
     watch_free(l->watch);
     l->watch = NULL;
     close(l->fd);
-    l->next = gate.gone;
-    gate.gone = l;
-    for (struct session *s = TAILQ_FIRST(&gate.worker->sessions); s; s = next) {
+    for (struct session *s = gate.worker ? TAILQ_FIRST(&gate.worker->sessions) : NULL; s; s = next) {
         next = TAILQ_NEXT(s, link);
         if (s->listener == l->name && heir)
-            s->listener = heir->name;
+            session_move(s, heir->name, heir->bound);
         else if (s->listener == l->name)
             session_drain(s);
     }
+    if (l->bound) { /* its name lives as long as a session of it does */
+        bound_unref(l->bound);
+        free(l);
+        return;
+    }
+    l->next = gate.gone;
+    gate.gone = l;
+}
+
+void gate_open_added(struct slice name)
+{
+    for (struct listener *l = gate.listeners; l; l = l->next)
+        if (slice_is(name, l->name))
+            open_one(l);
+}
+
+void gate_remove(struct slice name)
+{
+    for (struct listener **at = &gate.listeners; *at;)
+        if (slice_is(name, (*at)->name))
+            close_listener(at);
+        else
+            at = &(*at)->next;
 }
 
 void gate_abandon(void)
@@ -249,7 +341,7 @@ static bool is_superseded(const struct listener *l, const struct conf *conf)
     for (const struct listener *other = gate.listeners; other != l; other = other->next)
         if (strcmp(other->name, l->name) == 0)
             return true;
-    return !conf_find(conf, "listen", l->name);
+    return !(l->bound && l->bound->is_added) && !conf_find(conf, "listen", l->name);
 }
 
 void gate_renew(const struct conf *conf)

@@ -6,8 +6,16 @@
 #ifndef PROXY_GATE_H
 #define PROXY_GATE_H
 
+#include "proxy/bound.h"
 #include "proxy/worker.h"
 
+/* What the listener of this name is, which gate_add is called for next. Takes b. */
+void gate_bind(struct bound *b);
+/* A bound listener's token, or another one (empty: none): its tunnels go on by it. */
+void gate_token(struct slice name, struct slice token);
+/* While no other configuration is being prepared: this one opens; this one goes, as by gate_renew. */
+void gate_open_added(struct slice name);
+void gate_remove(struct slice name);
 /* Takes fd. Before gate_open; or, for another configuration, before gate_renew or gate_abandon. */
 void gate_add(struct slice name, int fd);
 /*

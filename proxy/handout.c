@@ -70,9 +70,39 @@ static int as_new(int fd)
     return fd;
 }
 
+void handout_token(struct process *worker, const struct listening *l)
+{
+    struct buf message = {0};
+
+    pack_bytes(&message, slice_of(l->name));
+    pack_bytes(&message, token_file_token(l->token));
+    process_tell(worker, MSG_TOKEN, &message, -1);
+    buf_wipe(&message);
+}
+
+/* Before its socket: whose it is. */
+static void give_binding(struct process *worker, const struct listening *l)
+{
+    struct buf message = {0};
+
+    pack_bytes(&message, slice_of(l->name));
+    pack_bytes(&message, slice_of(l->sandbox));
+    pack_u8(&message, l->token != NULL);
+    pack_u8(&message, l->is_added);
+    pack_u32(&message, l->cid);
+    process_tell(worker, MSG_BOUND, &message, -1);
+    buf_free(&message);
+}
+
 void handout_listener(struct process *p, const struct listening *l)
 {
+    if (l->sandbox || l->is_added)
+        give_binding(p, l);
     give_named(p, MSG_LISTENER, l->name, l->is_publish, as_new(l->fds[l->n_fds > 1 ? p->index : 0]));
+    if (l->token) {
+        token_file_look(l->token);
+        handout_token(p, l);
+    }
 }
 
 static void give_listeners(struct supervisor *s, struct process *p)

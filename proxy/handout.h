@@ -23,5 +23,7 @@ void handout_ourselves(struct supervisor *s, struct process *scribe);
 /* Do they talk, one way or the other? And is it asker who asks server, so that server may say that asker broke its table? */
 bool handout_is_wired(enum role a, enum role b);
 bool handout_serves(enum role server, enum role asker);
+/* The token of a bound listener as it was read last, to a worker; its file is read when it never was. */
+void handout_token(struct process *worker, const struct listening *l);
 
 #endif

@@ -5,15 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/text.h"
 #include "net/addr.h"
 #include "proxy/inherit.h"
 
-enum { BACKLOG = 4096 };
+static const struct place_owner nobody_else = {(uid_t)-1, (gid_t)-1};
 
 static void *must(void *p)
 {
@@ -33,29 +31,6 @@ static bool listen_fault(struct fault *why, const char *name, const char *addres
     else if (error == EADDRNOTAVAIL)
         help = ": no interface of this machine has that address";
     return fault_set(why, FAULT_IO, "listen.%s: %s: %s%s", name, address, strerror(error), help);
-}
-
-static int listen_tcp(const struct addr *a, bool shared)
-{
-    struct sockaddr_storage sa;
-    socklen_t len = addr_to_sockaddr(a, &sa);
-    int fd = socket(a->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
-
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (shared)
-        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
-    if (a->family == AF_INET6)
-        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-    if (bind(fd, (struct sockaddr *)&sa, len) < 0 || listen(fd, BACKLOG) < 0) {
-        int error = errno;
-
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    return fd;
 }
 
 static void real_address(int fd, struct addr *a)
@@ -79,68 +54,60 @@ static bool is_ours(const struct listeners *now, const struct addr *a)
 }
 
 /* Another gateway on the same port would share it silently by SO_REUSEPORT: look first, without it. */
-static bool is_taken(const struct listeners *now, const struct addr *a)
+static bool is_taken(const struct listeners *now, const struct place *p)
 {
     int fd;
 
-    if (a->port == 0 || is_ours(now, a))
+    if (p->addr.port == 0 || is_ours(now, &p->addr))
         return false;
-    fd = listen_tcp(a, false);
+    fd = place_listen(p, false, &nobody_else);
     if (fd < 0)
         return errno == EADDRINUSE;
     close(fd);
     return false;
 }
 
-static bool open_tcp(struct listening *l, struct addr a, size_t n, const struct listeners *now, struct fault *why)
+static bool open_tcp(struct listening *l, struct place p, size_t n, const struct listeners *now, struct fault *why)
 {
     struct buf text = {0};
 
     l->fds = must(calloc(n, sizeof *l->fds));
-    if (is_taken(now, &a))
+    if (is_taken(now, &p))
         return listen_fault(why, l->name, l->address, EADDRINUSE);
     for (; l->n_fds < n; l->n_fds++) {
-        int fd = listen_tcp(&a, true);
+        int fd = place_listen(&p, true, &nobody_else);
 
         if (fd < 0)
             return listen_fault(why, l->name, l->address, errno);
         l->fds[l->n_fds] = fd;
-        real_address(fd, &a);
+        real_address(fd, &p.addr);
     }
     free(l->address);
-    addr_text(&text, &a);
+    addr_text(&text, &p.addr);
     l->address = buf_take_text(&text);
     return true;
 }
 
-/* A socket file left over from a crash is removed: the lock on the state says that no other gateway has it. */
-static bool open_unix(struct listening *l, const char *path, struct fault *why)
+/* All workers share the one socket: unix and vsock know no SO_REUSEPORT. */
+static bool open_shared(struct listening *l, const struct place *p, struct fault *why)
 {
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    mode_t mask;
-    int fd;
+    int fd = place_listen(p, false, &l->owner);
 
-    if (strlen(path) >= sizeof sa.sun_path)
-        return fault_set(why, FAULT_SYNTAX, "%s: longer than %zu bytes", path, sizeof sa.sun_path - 1);
-    memcpy(sa.sun_path, path, strlen(path));
-    unlink(path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mask = umask(0177);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(fd, BACKLOG) < 0) {
-        listen_fault(why, l->name, path, errno);
-        umask(mask);
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    umask(mask);
+    if (fd < 0)
+        return listen_fault(why, l->name, l->address, errno);
     l->fds = must(calloc(1, sizeof *l->fds));
     l->fds[0] = fd;
     l->n_fds = 1;
+    l->cid = p->cid;
     return true;
 }
 
 /* ---- one listener ---- */
+
+static char *copy_of(const char *text)
+{
+    return text && *text ? text_copy(slice_of(text)) : NULL;
+}
 
 static struct listening *add(struct listeners *to, const char *name, const char *address, bool is_publish)
 {
@@ -149,8 +116,20 @@ static struct listening *add(struct listeners *to, const char *name, const char 
     to->list = must(realloc(to->list, (to->n + 1) * sizeof *to->list));
     l = &to->list[to->n++];
     *l = (struct listening){.name = text_copy(slice_of(name)), .written = text_copy(slice_of(address)),
-                            .address = text_copy(slice_of(address)), .is_publish = is_publish};
+                            .address = text_copy(slice_of(address)), .is_publish = is_publish, .owner = nobody_else};
     return l;
+}
+
+/* Whose it is, as the configuration, or who added it, has it. */
+static bool bind_to(struct listening *l, const struct conf_item *item, bool is_added, struct fault *why)
+{
+    const char *token_file = conf_text(item, "token-file");
+
+    l->sandbox = copy_of(conf_text(item, "sandbox"));
+    l->is_added = is_added;
+    if (token_file && *token_file)
+        l->token = token_file_new(token_file);
+    return place_owner_find(conf_text(item, "owner"), &l->owner, why);
 }
 
 /* The listener of now that has this address; of several on a port the kernel chose, the one with the name. */
@@ -177,7 +156,10 @@ static void keep_sockets(struct listening *l, const struct listening *of)
     l->address = text_copy(slice_of(of->address));
     l->fds = of->fds;
     l->n_fds = of->n_fds;
+    l->cid = of->cid;
     l->is_kept = true;
+    if (l->sandbox && slice_starts(slice_of(l->address), SLICE("unix:")))
+        place_give(l->address + 5, &l->owner);
 }
 
 static bool take_inherited(struct listening *l)
@@ -206,11 +188,11 @@ struct opening {
     size_t n_workers;
 };
 
-static bool open_one(const struct opening *o, const char *name, const char *address, bool is_publish, struct fault *why)
+static bool open_one(const struct opening *o, struct listening *l, struct fault *why)
 {
-    struct listening *l = add(o->to, name, address, is_publish);
     const struct listening *same = find_same(o->now, l);
-    struct addr tcp;
+    struct fault inner = {0};
+    struct place p;
 
     if (same) {
         keep_sockets(l, same);
@@ -218,27 +200,30 @@ static bool open_one(const struct opening *o, const char *name, const char *addr
     }
     if (take_inherited(l))
         return true;
-    if (slice_starts(slice_of(address), SLICE("unix:")))
-        return open_unix(l, address + 5, why);
-    if (!addr_parse(slice_of(address), &tcp))
-        return fault_set(why, FAULT_SYNTAX, "%s: %s: expected an address such as 127.0.0.1:3128", name, address);
-    return open_tcp(l, tcp, is_publish ? 1 : o->n_workers, o->now, why);
+    if (!place_parse(l->address, &p, &inner))
+        return fault_set(why, FAULT_SYNTAX, "listen.%s: %s", l->name, inner.text);
+    if (p.kind != PLACE_TCP)
+        return open_shared(l, &p, why);
+    return open_tcp(l, p, l->is_publish ? 1 : o->n_workers, o->now, why);
 }
 
-static bool open_all(const struct opening *o, const struct conf *c, struct fault *why)
+static bool open_written(const struct opening *o, const struct conf *c, bool is_added, struct fault *why)
 {
-    const char *publish = conf_text(conf_section(c, "publish"), "address");
-    const char *admin = conf_text(conf_section(c, "admin"), "address");
-
     for (size_t i = 0; i < conf_count(c, "listen"); i++) {
         const struct conf_item *item = conf_item(c, "listen", i);
+        struct listening *l = add(o->to, conf_name(item), conf_text(item, "address"), false);
 
-        if (!open_one(o, conf_name(item), conf_text(item, "address"), false, why))
+        if (!bind_to(l, item, is_added, why) || !open_one(o, l, why))
             return false;
     }
-    if (publish && publish[0] && !open_one(o, "publish", publish, true, why))
-        return false;
-    return !admin || !admin[0] || open_one(o, "admin", admin, true, why);
+    return true;
+}
+
+static bool open_all(const struct opening *o, const struct gateway_config *c, struct fault *why)
+{
+    return open_written(o, c->conf, false, why) && open_written(o, c->added, true, why) &&
+           (!c->publish || !c->publish[0] || open_one(o, add(o->to, "publish", c->publish, true), why)) &&
+           (!c->admin || !c->admin[0] || open_one(o, add(o->to, "admin", c->admin, true), why));
 }
 
 static void close_one(struct listening *l)
@@ -249,6 +234,8 @@ static void close_one(struct listening *l)
         unlink(l->address + 5);
     if (!l->is_kept)
         free(l->fds);
+    token_file_free(l->token);
+    free(l->sandbox);
     free(l->name);
     free(l->written);
     free(l->address);
@@ -256,12 +243,12 @@ static void close_one(struct listening *l)
 
 /* ---- all of them ---- */
 
-bool listening_open(struct listeners *out, const struct conf *conf, size_t n_workers, struct fault *why)
+bool listening_open(struct listeners *out, const struct gateway_config *config, size_t n_workers, struct fault *why)
 {
     struct opening o = {out, NULL, n_workers};
 
     *out = (struct listeners){0};
-    return inherit_begin(why) && open_all(&o, conf, why) && inherit_end(why);
+    return inherit_begin(why) && open_all(&o, config, why) && inherit_end(why);
 }
 
 void listening_close(struct listeners *l)
@@ -272,13 +259,13 @@ void listening_close(struct listeners *l)
     *l = (struct listeners){0};
 }
 
-bool listening_plan(struct listeners *plan, const struct listeners *now, const struct conf *conf, size_t n_workers,
+bool listening_plan(struct listeners *plan, const struct listeners *now, const struct gateway_config *config, size_t n_workers,
                     struct fault *why)
 {
     struct opening o = {plan, now, n_workers};
 
     *plan = (struct listeners){0};
-    return open_all(&o, conf, why);
+    return open_all(&o, config, why);
 }
 
 void listening_abandon(struct listeners *plan)
@@ -298,10 +285,29 @@ void listening_adopt(struct listeners *now, struct listeners *plan, struct liste
         now->list[j].is_kept = false;
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool is_bound_alike(const struct listening *a, const struct listening *b)
+{
+    return is_same_text(a->sandbox, b->sandbox) && a->is_added == b->is_added && !a->token == !b->token &&
+           (!a->token || is_same_text(token_file_path(a->token), token_file_path(b->token)));
+}
+
 bool listening_is_news(const struct listeners *now, const struct listening *l)
 {
     for (size_t i = 0; i < now->n; i++)
         if (now->list[i].fds == l->fds && strcmp(now->list[i].name, l->name) == 0)
-            return false;
+            return !is_bound_alike(&now->list[i], l);
     return true;
+}
+
+struct listening *listening_find(const struct listeners *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!l->list[i].is_publish && strcmp(l->list[i].name, name) == 0)
+            return &l->list[i];
+    return NULL;
 }

@@ -1,4 +1,4 @@
-/* What the admin socket may ask of the supervisor: status, revoke, quarantine and reload. JSON in, JSON out. */
+/* What the admin socket may ask of the supervisor: status, revoke, quarantine, listener and reload. JSON in, JSON out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,16 +66,6 @@ static json_t *roles(const struct supervisor *s)
     return list;
 }
 
-static json_t *listeners(const struct supervisor *s)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < s->assets.listening.n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "name", s->assets.listening.list[i].name, "address",
-                                              s->assets.listening.list[i].address));
-    return list;
-}
-
 static json_t *notes(const struct supervisor *s)
 {
     struct slice rest = buf_slice(&s->notes), line;
@@ -103,7 +93,7 @@ static json_t *answer_status(const struct supervisor *s)
     json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
                                EXEAT_VERSION, "generation", (json_int_t)s->generation, "uptime_s",
                                (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "supervisor", supervisor(),
-                               "roles", roles(s), "listeners", listeners(s), "notes", notes(s), "reload",
+                               "roles", roles(s), "listeners", listener_list(s), "notes", notes(s), "reload",
                                last_reload(s), "quarantined", quarantine_list(s));
 
     return json_pack("{s:b, s:o}", "ok", 1, "status", status);
@@ -161,6 +151,8 @@ bool orders_take(struct supervisor *s, const struct asker *who, struct slice tex
         answer = answer_revoke(s, who, request);
     else if (command && strcmp(command, "quarantine") == 0)
         answer = quarantine_order(s, who, request);
+    else if (command && strcmp(command, "listener") == 0)
+        answer = listener_order(s, who, request);
     else
         answer = refuse("unknown command");
     line = answer ? json_dumps(answer, JSON_COMPACT) : NULL;

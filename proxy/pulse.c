@@ -5,6 +5,7 @@
 
 #include "base/say.h"
 #include "proxy/counters.h"
+#include "proxy/handout.h"
 #include "proxy/supervisor.h"
 
 enum { LOOK_MS = 500, SILENT_LOOKS = 4 };
@@ -69,6 +70,21 @@ static void look_at_journal(struct supervisor *s, struct process *scribe)
     kill(scribe->pid, SIGKILL);
 }
 
+/* A fresh token of a bound listener goes to every worker. */
+static void look_at_token(struct supervisor *s, const struct listening *l)
+{
+    bool changed = token_file_look(l->token);
+    const char *news = token_file_news(l->token);
+
+    if (news && *news)
+        say_warning("listen.%s has no token: %s", l->name, news);
+    else if (news)
+        say_note("listen.%s has a token again", l->name);
+    for (size_t i = 0; i < s->n_processes && changed; i++)
+        if (s->processes[i].role == ROLE_WORKER)
+            handout_token(&s->processes[i], l);
+}
+
 static void on_look(void *arg)
 {
     struct supervisor *s = arg;
@@ -78,6 +94,9 @@ static void on_look(void *arg)
         if (s->processes[i].role == ROLE_SCRIBE)
             look_at_journal(s, &s->processes[i]);
     }
+    for (size_t i = 0; i < s->assets.listening.n && !s->stopping; i++)
+        if (s->assets.listening.list[i].token)
+            look_at_token(s, &s->assets.listening.list[i]);
     timer_set(s->pulse, LOOK_MS);
 }
 

@@ -197,6 +197,7 @@ static enum exchange_state grant_tunnel(struct exchange *x)
                                 .bucket = x->bucket};
     bucket_hold(x->bucket);
     session_set_identity(s, identity_ref(x->identity), exchange_token(x));
+    s->carried = x->carried;
     s->token_told = true; /* in the CONNECT's decision */
     worker_count(x->worker, COUNTER_TUNNELS, 1);
     x->status = 200;

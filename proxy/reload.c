@@ -343,7 +343,7 @@ static bool load(struct reload *r, struct fault *why)
     if (s->stopping)
         return fault_set(why, FAULT_BUSY, "the gateway is stopping");
     if (!(r->next = gateway_config_load(r->path, why)) || !gateway_check_change(s->config, r->next, why) ||
-        !listening_plan(&r->plan, &s->assets.listening, r->next->conf, (size_t)s->assets.n_workers, why) ||
+        !listening_plan(&r->plan, &s->assets.listening, r->next, (size_t)s->assets.n_workers, why) ||
         !gateway_ensure_ca(r->next, &issued, why))
         return false;
     if (issued)
@@ -433,6 +433,11 @@ void reload_on_cannot(struct reload *r, struct process *p, struct slice payload)
         return;
     fault_set(&why, FAULT_REFUSED, "%s cannot take it: %.*s", process_name(p), SLICE_ARG(text));
     fail(r, &why);
+}
+
+bool reload_is_busy(const struct reload *r)
+{
+    return r->step != RELOAD_IDLE;
 }
 
 bool reload_holds_starts(const struct reload *r)

@@ -30,6 +30,9 @@ void reload_on_cannot(struct reload *r, struct process *p, struct slice payload)
 /* It is being decided which configuration a process starts with: wait. */
 bool reload_holds_starts(const struct reload *r);
 
+/* Is one under way? */
+bool reload_is_busy(const struct reload *r);
+
 /* The last one, for status: NULL text: none yet; "" it went well. */
 const char *reload_last_error(const struct reload *r, int64_t *at_s);
 

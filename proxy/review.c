@@ -1,6 +1,8 @@
 /* What another configuration means for a session: whether it stands, and how it ends when it does not. */
+#include <string.h>
+
 #include "authz/policy.h"
-#include "proxy/exchange.h"
+#include "proxy/steps.h"
 
 /* May the next request of this tunnel be allowed at all? */
 static bool tunnel_stands(const struct session *s)
@@ -34,6 +36,20 @@ void session_review(struct session *s)
         exchange_feed(s->exchange, (struct event){.type = EV_POLICY});
     else if (!stands)
         drain_if_idle(s);
+}
+
+void session_renew(struct session *s)
+{
+    struct fault why = {0};
+    struct identity *i;
+
+    if (!s->tunnel.open || !s->carried || s->state == SESSION_CLOSED || !(i = decide_bound(s, &why)))
+        return;
+    if (strcmp(identity_issuer(i), identity_issuer(s->identity)) == 0 &&
+        identity_expires_s(i) > identity_expires_s(s->identity))
+        session_set_identity(s, i, secret_slice(s->bound->token));
+    else
+        identity_unref(i);
 }
 
 void session_drain(struct session *s)

@@ -32,10 +32,11 @@ static const struct {
 static int64_t head_wait(const struct session *s)
 {
     const struct worker *w = s->worker;
-    int64_t wait = w->limits.idle_ms;
+    int64_t wait = w->limits.idle_ms, waited = loop_now_ms(w->loop) - s->idle_from_ms;
 
     if (message_is_open(s->message) || !s->asked)
         wait = w->limits.header_ms;
+    wait = waited < wait ? wait - waited : 0;
     if (s->tunnel.open) {
         int64_t left = (identity_expires_s(s->identity) - loop_wall_s(w->loop)) * 1000;
 
@@ -49,6 +50,7 @@ static void arm(struct session *s)
 {
     switch (s->state) {
     case SESSION_HEAD:
+        s->idle_from_ms = loop_now_ms(s->worker->loop);
         timer_set(s->timer, head_wait(s));
         break;
     case SESSION_ACCEPT:
@@ -125,6 +127,7 @@ static void bury(void *arg)
     identity_unref(s->identity);
     identity_unref(s->proven);
     secret_free(s->token);
+    bound_unref(s->bound);
     if (s->tunnel.bucket)
         bucket_release(s->tunnel.bucket);
     free(s->tunnel.host);
@@ -448,6 +451,17 @@ void session_set_identity(struct session *s, struct identity *i, struct slice to
     s->identity = i;
     s->token = copy;
     s->token_told = false;
+    if (s->state == SESSION_HEAD)
+        timer_set(s->timer, head_wait(s)); /* it may wait as long as this one is good */
+}
+
+void session_move(struct session *s, const char *listener, struct bound *bound)
+{
+    if (bound)
+        bound_ref(bound);
+    bound_unref(s->bound);
+    s->bound = bound;
+    s->listener = listener;
 }
 
 void session_tick(struct session *s)
@@ -532,7 +546,7 @@ static void count_stranger(struct session *s)
     stream_set_lane(s->client, &s->source_party->lane);
 }
 
-void session_start(struct worker *w, int fd, const char *listener, const struct addr *source)
+void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source)
 {
     struct session *s = calloc(1, sizeof *s);
     struct buf text = {0};
@@ -542,6 +556,7 @@ void session_start(struct worker *w, int fd, const char *listener, const struct 
     s->worker = w;
     s->state = SESSION_HEAD;
     s->listener = listener;
+    s->bound = bound ? bound_ref(bound) : NULL;
     s->source = *source;
     s->began_ms = loop_now_ms(w->loop);
     s->conn = w->next_conn++;

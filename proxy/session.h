@@ -10,6 +10,7 @@
 
 #include "base/id.h"
 #include "net/addr.h"
+#include "proxy/bound.h"
 #include "proxy/worker.h"
 
 enum session_state {
@@ -40,11 +41,13 @@ struct session {
     struct timer *timer;
     struct exchange *exchange;    /* in SESSION_EXCHANGE */
     uint64_t conn;                /* number, for records */
-    const char *listener;         /* name; kept by the worker */
+    const char *listener;         /* name; kept by the worker, or bound's */
+    struct bound *bound;          /* the listener is for one sandbox; a reference. NULL: it is shared */
     struct addr source;
     char source_ip[48], source_text[56];
     struct tunnel tunnel;
     struct identity *identity;    /* of the tunnel's CONNECT, or of a newer token inside it */
+    bool carried;                 /* that identity is of the bound listener's token */
     bool token_told;              /* a record of this tunnel has the whole of what the token says */
     struct secret *token;         /* its text, looked for in what leaves */
     bool asked;                   /* a request has come, or what passed for one */
@@ -56,14 +59,17 @@ struct session {
     struct identity *proven;      /* the identity party was found for */
     TAILQ_ENTRY(session) stranger_link, any_stranger_link; /* in the source's and the worker's, while party is NULL */
     int64_t began_ms;
+    int64_t idle_from_ms;         /* when HEAD began to wait, or got its first byte */
     bool shaking;                 /* holds a place among the handshakes */
     bool closing;                 /* no further request is read */
     size_t linger_pending;        /* unsent when the LINGER timer was last set: it goes on while that shrinks */
     uint64_t linger_from;         /* bytes off the wire when LINGER began */
 };
 
-/* Takes fd, a fresh client connection. listener is kept. */
-void session_start(struct worker *w, int fd, const char *listener, const struct addr *source);
+/* Takes fd, a fresh client connection. listener is kept; of a bound one (NULL: none) a reference is taken. */
+void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source);
+/* Its listener is another one now, for the same sandbox. */
+void session_move(struct session *s, const char *listener, struct bound *bound);
 
 /* How an exchange ended, for session_exchange_done. */
 enum exchange_end {
@@ -85,6 +91,8 @@ void session_is_known(struct session *s);
 void session_evict(struct session *s);
 /* proxy/review.c. Another configuration is in force: what it no longer allows ends here, what is idle under it goes. */
 void session_review(struct session *s);
+/* The bound listener has another token: a tunnel that goes by the one before goes on by it. */
+void session_renew(struct session *s);
 /* Its listener goes: no further request is read. */
 void session_drain(struct session *s);
 /* Each second: a connection that did nothing since the last time gives its buffers back. */

@@ -60,4 +60,7 @@ void exchange_progress(struct exchange *x);
 /* Close the connection to the service and forget it. */
 void exchange_drop_upstream(struct exchange *x, bool clean);
 
+/* Whose the token of the session's bound listener is (a reference); NULL and why. */
+struct identity *decide_bound(const struct session *s, struct fault *why);
+
 #endif

@@ -93,6 +93,9 @@ bool orders_take(struct supervisor *s, const struct asker *who, struct slice req
 struct json_t *quarantine_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
 struct json_t *quarantine_list(const struct supervisor *s);
 void quarantine_crash(struct supervisor *s, const struct process *worker);
+/* proxy/listener.c: listeners that come and go while the gateway runs. The order of an admin and its answer; all there are (give). */
+struct json_t *listener_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
+struct json_t *listener_list(const struct supervisor *s);
 /* Something was added to the revocations: workers cut what is open by it, now. */
 void authority_changed(struct supervisor *s);
 

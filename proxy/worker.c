@@ -382,12 +382,48 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
     }
 }
 
+static bool take_binding(struct unpack *u)
+{
+    struct slice name = unpack_bytes(u), sandbox = unpack_bytes(u);
+    struct bound *b = bound_new(name, sandbox);
+
+    b->carries = unpack_u8(u);
+    b->is_added = unpack_u8(u);
+    b->cid = unpack_u32(u);
+    gate_bind(b);
+    return unpack_done(u);
+}
+
+static bool take_word(struct worker *w, enum role_message type, struct unpack *u)
+{
+    struct slice name, token;
+
+    if (type == MSG_BOUND)
+        return take_binding(u);
+    if (type == MSG_AUTHORITY) {
+        if (w->revocations)
+            look_at_authority(w);
+        return unpack_done(u);
+    }
+    name = unpack_bytes(u);
+    token = type == MSG_TOKEN ? unpack_bytes(u) : slice_make("", 0);
+    if (!unpack_done(u))
+        return false;
+    if (type == MSG_TOKEN)
+        gate_token(name, token);
+    else if (w->pool && type == MSG_OPEN) /* before, all that is there opens at the start */
+        gate_open_added(name);
+    else if (type == MSG_UNLISTEN)
+        gate_remove(name);
+    return true;
+}
+
 static void on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
-    if (type != MSG_AUTHORITY || payload.len)
+    struct unpack u = unpack_start(payload);
+
+    if (type < MSG_BOUND || type > MSG_AUTHORITY || !take_word(prepare(c), type, &u))
         role_distrust(c, "an unknown message");
-    if (worker.revocations)
-        look_at_authority(&worker);
 }
 
 /* Open exchanges may finish; what is idle goes now. */
