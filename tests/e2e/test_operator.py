@@ -56,7 +56,7 @@ def test_status_for_programs(gateway):
     assert {r["state"] for r in status["roles"]} == {"up"}
     for role in status["roles"]:
         assert os.path.exists(f"/proc/{role['pid']}")
-    assert {"name": "explicit", "address": f"127.0.0.1:{gateway.port}"} in status["listeners"]
+    assert {"name": "explicit", "address": f"127.0.0.1:{gateway.port}", "added": False} in status["listeners"]
     assert {"service": "registry-tls", "audit": "waived: test"} in status["waived"]
 
 

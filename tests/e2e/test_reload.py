@@ -489,8 +489,8 @@ def test_a_listener_is_renamed_on_its_socket(own):
 
 def test_listening_sockets_outlive_their_workers(own):
     """Open connections of a killed worker break; no new one is refused or reset before it was accepted."""
-    token = own.token(BOTH)
-    refused, served, over = [], [], threading.Event()
+    tokens = [own.token(BOTH, sandbox=f"sb-{i}") for i in range(16)]  # who is there at three crashes is quarantined
+    refused, served, over, kills = [], [], threading.Event(), []
 
     def knock():
         while not over.is_set():
@@ -500,7 +500,7 @@ def test_listening_sockets_outlive_their_workers(own):
                 refused.append(e)
                 return
             try:
-                served.append(get(wire, "/pkg/x", token=token).status)
+                served.append(get(wire, "/pkg/x", token=tokens[len(kills)]).status)
             except (Closed, ConnectionError):
                 pass  # it was accepted by one that died
             wire.close()
@@ -512,6 +512,7 @@ def test_listening_sockets_outlive_their_workers(own):
         for pid in own.pids("worker"):
             n = len(served)
             os.kill(pid, signal.SIGKILL)
+            kills.append(pid)
             wait_until(lambda: len(served) > n + 20 or refused, "requests to be served")
     over.set()
     for t in threads:
