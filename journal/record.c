@@ -390,17 +390,3 @@ void record_render(struct buf *out, const struct record_view *v)
     buf_commit(out, (size_t)(at - from));
     record_redact(out, start);
 }
-
-bool record_next(struct slice *batch, enum record_kind *kind, struct buf *out, bool *bad)
-{
-    struct record_view v;
-    struct buf members = {0};
-
-    if (!record_read(batch, &v, bad))
-        return false;
-    *kind = v.kind;
-    record_render(&members, &v);
-    buf_append(out, slice_from(buf_slice(&members), buf_len(&members) > 0));
-    buf_free(&members);
-    return true;
-}

@@ -65,8 +65,6 @@ struct record_view {
 bool record_read(struct slice *batch, struct record_view *out, bool *bad);
 /* Its members of a JSON object, without braces and without those that the scribe stamps, each with a comma in front; redacted. */
 void record_render(struct buf *out, const struct record_view *v);
-/* Both in one, without the first comma. */
-bool record_next(struct slice *batch, enum record_kind *kind, struct buf *out, bool *bad);
 
 /*
  * Replace what looks like a JWT in out from offset from on by "[token removed]"; how many there were. Done with

@@ -9,6 +9,7 @@
 #include "journal/record.h"
 #include "proxy/role.h"
 #include "tests/unit/ca_fixture.h"
+#include "tests/unit/record_fixture.h"
 
 enum { VIOLATION = 42 };
 

@@ -17,6 +17,7 @@
 #include "journal/record.h"
 #include "proxy/config.h"
 #include "tests/unit/nameserver.h"
+#include "tests/unit/record_fixture.h"
 
 enum { PORT = 39181, CLOSED_PORT = 39182, PUBLISH_PORT = 39183, EXCHANGE_BYTE = 0xab };
 

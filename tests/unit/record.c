@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/pack.h"
 #include "journal/record.h"
+#include "tests/unit/record_fixture.h"
 
 /* The only record of batch as a parsed object; the text stays in *line. */
 static json_t *read_one(const struct buf *batch, struct buf *line)

@@ -12,6 +12,7 @@
 #include "base/pack.h"
 #include "proxy/recorder.h"
 #include "proxy/role.h"
+#include "tests/unit/record_fixture.h"
 
 enum { MESSAGES = 128, WAITS = 8 };
 

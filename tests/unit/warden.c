@@ -16,6 +16,7 @@
 #include "journal/record.h"
 #include "proxy/warden.h"
 #include "tests/unit/prisoner.h"
+#include "tests/unit/record_fixture.h"
 
 static struct ward {
     struct loop *loop;

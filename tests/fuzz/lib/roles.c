@@ -12,6 +12,7 @@
 #include "net/name.h"
 #include "proxy/role.h"
 #include "tests/fuzz/lib/world.h"
+#include "tests/unit/record_fixture.h"
 
 enum { WAITING = 64, ENTRIES = 4096 };
 
