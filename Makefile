@@ -28,7 +28,11 @@ LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 
 SOURCES := $(foreach r,$(ROOMS),$(wildcard $(r)/*.c))
 MAIN := cmd/main.c
-OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out $(MAIN),$(SOURCES)))
+# Programs for inside a sandbox, each of its main file and the rest of its room. They need nothing where they run.
+HELPERS := exeat-relay
+HELPER_MAINS := $(patsubst exeat-%,sandbox/%.c,$(HELPERS))
+HELPER_PARTS := $(filter-out $(HELPER_MAINS),$(wildcard sandbox/*.c))
+OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out $(MAIN) $(HELPER_MAINS),$(SOURCES)))
 LLHTTP := $(patsubst %,$(B)/llhttp/%.o,llhttp api http)
 UNIT := $(wildcard tests/unit/*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT))
@@ -51,7 +55,7 @@ JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 .PHONY: neighbours all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
 .SECONDARY:
 
-all: $(B)/exeat ## build everything (V=1: show the commands)
+all: $(B)/exeat $(patsubst %,$(B)/%,$(HELPERS)) ## build everything (V=1: show the commands)
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +98,24 @@ $(B)/libexeat.a: $(OBJECTS) $(LLHTTP)
 $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
 	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(LTO) $(HARDEN) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@
 
+# Static and position-independent, with musl, whose gcc has no word for both. A sanitizer needs the machine's own libc.
+MUSL := /usr/lib/$(shell gcc -dumpmachine | sed 's/-gnu$$//')-musl
+MUSL_FLAGS := -std=c11 -D_GNU_SOURCE -DEXEAT_VERSION='"$(VERSION)"' -I. -Os $(CHECKS) -fPIE -fstack-protector-strong \
+              -fcf-protection -fstack-clash-protection -ffunction-sections
+MUSL_LINK := -static -nostartfiles -s -Wl,-pie,--no-dynamic-linker,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections
+
+$(B)/musl/%.o: %.c Makefile | $(B)/.deps
+	@mkdir -p $(@D)
+	$(call quiet,CC)musl-gcc $(MUSL_FLAGS) -MMD -MP -c $< -o $@
+
+ifdef SANITIZED
+$(B)/exeat-%: $(B)/sandbox/%.o $(patsubst %.c,$(B)/%.o,$(HELPER_PARTS))
+	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(HARDEN) $(CFLAGS) $^ -o $@
+else
+$(B)/exeat-%: $(B)/musl/sandbox/%.o $(patsubst %.c,$(B)/musl/%.o,$(HELPER_PARTS))
+	$(call quiet,LD)musl-gcc $(MUSL_LINK) $(MUSL)/rcrt1.o $(MUSL)/crti.o $^ $(MUSL)/crtn.o -o $@
+endif
+
 # The program with its worker taken over: the tests' own, next to the one that is shipped.
 $(B)/hostile: tests/hostile/worker.c $(B)/cmd/main.o $(B)/libexeat.a
 	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) -fno-lto $< $(B)/cmd/main.o $(B)/libexeat.a $(LIBS) -o $@
@@ -117,7 +139,7 @@ docs: $(B)/exeat ## write docs/configuration.md and docs/reasons.md from their t
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)
 
-e2e: test-deps $(B)/exeat $(patsubst %,$(B)/bench/%,load origin flood) $(B)/hostile $(B)/tests/exeat-clock ## run the end-to-end tests (pytest)
+e2e: test-deps all $(patsubst %,$(B)/bench/%,load origin flood) $(B)/hostile $(B)/tests/exeat-clock ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
 	@EXEAT=$(abspath $(B)/exeat) SANITIZED=$(SANITIZED) timeout -s INT -k 30 $(E2E_SECONDS) $(PYTHON) -B -m pytest -q -p no:cacheprovider \
 	    -o faulthandler_timeout=240 $(PYTEST) tests/e2e
@@ -191,8 +213,8 @@ bare: ## `make demo` in a fresh Debian tree (root; not part of check)
 	@tests/install bare
 	@tests/bare
 
-install: $(B)/exeat man ## install into $(DESTDIR)$(PREFIX)
-	install -D -m 755 $(B)/exeat $(DESTDIR)$(PREFIX)/bin/exeat
+install: all man ## install into $(DESTDIR)$(PREFIX)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(B)/exeat $(patsubst %,$(B)/%,$(HELPERS))
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(B)/man/*.1
 	sed 's,@PREFIX@,$(PREFIX),' sandbox/exeat-token@.service >$(B)/exeat-token@.service
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(B)/exeat-token@.service
