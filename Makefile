@@ -29,7 +29,7 @@ LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
 SOURCES := $(foreach r,$(ROOMS),$(wildcard $(r)/*.c))
 MAIN := cmd/main.c
 # Programs for inside a sandbox, each of its main file and the rest of its room. They need nothing where they run.
-HELPERS := exeat-relay
+HELPERS := exeat-relay exeat-credential
 HELPER_MAINS := $(patsubst exeat-%,sandbox/%.c,$(HELPERS))
 HELPER_PARTS := $(filter-out $(HELPER_MAINS),$(wildcard sandbox/*.c))
 OBJECTS := $(patsubst %.c,$(B)/%.o,$(filter-out $(MAIN) $(HELPER_MAINS),$(SOURCES)))

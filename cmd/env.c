@@ -9,6 +9,8 @@
 #include "base/secret.h"
 #include "base/text.h"
 #include "certs/ca.h"
+#include "certs/jks.h"
+#include "cmd/client.h"
 #include "cmd/command.h"
 #include "net/addr.h"
 #include "proxy/config.h"
@@ -17,81 +19,36 @@
 
 enum { TOKEN_MOST = 16 << 10, TRUST_MOST = 8 << 20 };
 
-enum { CURL = 1, GIT = 2, PIP = 4, NPM = 8, NODE = 16, CARGO = 32, GO = 64, PYTHON = 128, AWS = 256, WGET = 512,
-       APT = 1024, JAVA = 2048, EVERY = 4095 };
-
-static const struct client {
-    const char *name;
-    unsigned bit;
-    const char *note; /* what no variable can do */
-} clients[] = {
-    {"curl", CURL, NULL},
-    {"git", GIT, NULL},
-    {"pip", PIP, NULL},
-    {"npm", NPM, NULL},
-    {"node", NODE, "node before 24 does not read proxy variables; its fetch then fails closed"},
-    {"cargo", CARGO, NULL},
-    {"go", GO, NULL},
-    {"python", PYTHON, NULL},
-    {"aws", AWS, NULL},
-    {"wget", WGET, "wget reads no variable for the CA: --ca-certificate=BUNDLE, or ca_certificate in ~/.wgetrc"},
-    {"apt", APT, "apt reads no variable for the CA: Acquire::https::CaInfo \"BUNDLE\"; in /etc/apt/apt.conf.d"},
-    {"java", JAVA, "java needs -Dhttps.proxyHost, -Dhttps.proxyPort and a trust store with the root: keytool -importcert"},
-};
-
-enum value { PROXY, BUNDLE, ROOT, LITERAL };
-
-static const struct variable {
-    const char *name;
-    unsigned clients;
-    enum value value;
-    const char *text; /* LITERAL */
-} variables[] = {
-    {"http_proxy", EVERY, PROXY, NULL},
-    {"https_proxy", EVERY, PROXY, NULL},
-    {"HTTP_PROXY", EVERY, PROXY, NULL},
-    {"HTTPS_PROXY", EVERY, PROXY, NULL},
-    {"SSL_CERT_FILE", CURL | CARGO | GO | PYTHON, BUNDLE, NULL},
-    {"CURL_CA_BUNDLE", CURL, BUNDLE, NULL},
-    {"REQUESTS_CA_BUNDLE", PIP | PYTHON, BUNDLE, NULL},
-    {"PIP_CERT", PIP, BUNDLE, NULL},
-    {"GIT_SSL_CAINFO", GIT, BUNDLE, NULL},
-    {"CARGO_HTTP_CAINFO", CARGO, BUNDLE, NULL},
-    {"AWS_CA_BUNDLE", AWS, BUNDLE, NULL},
-    {"NODE_EXTRA_CA_CERTS", NODE | NPM, ROOT, NULL},
-    {"NODE_USE_ENV_PROXY", NODE, LITERAL, "1"},
-    /* a cafile elsewhere would hide NODE_EXTRA_CA_CERTS */
-    {"npm_config_cafile", NPM, BUNDLE, NULL},
-    {"npm_config_update_notifier", NPM, LITERAL, "false"},
-    /* with the first CONNECT, not only after a 407 */
-    {"GIT_CONFIG_COUNT", GIT, LITERAL, "1"},
-    {"GIT_CONFIG_KEY_0", GIT, LITERAL, "http.proxyAuthMethod"},
-    {"GIT_CONFIG_VALUE_0", GIT, LITERAL, "basic"},
-};
-
 struct env {
-    const char *client; /* NULL: all */
+    const struct client *client; /* NULL: all */
     unsigned bits;
-    char *proxy, *bundle, *root;
+    char *proxy, *host, *port;
+    char *bundle, *root, *wgetrc, *apt_conf, *trust_store; /* where the client will find them */
+    char *java;
 };
 
 static void env_clear(struct env *e)
 {
+    char *const all[] = {e->host, e->port, e->bundle, e->root, e->wgetrc, e->apt_conf, e->trust_store, e->java};
+
     if (e->proxy)
         secret_wipe(e->proxy, strlen(e->proxy));
     free(e->proxy);
-    free(e->bundle);
-    free(e->root);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
 }
 
-static bool choose_client(const struct invocation *inv, struct env *e)
+static void choose_client(const struct invocation *inv, struct env *e)
 {
-    e->client = option_text(inv->options, "client");
-    e->bits = EVERY;
-    for (size_t i = 0; e->client && i < sizeof clients / sizeof *clients; i++)
-        if (strcmp(clients[i].name, e->client) == 0)
-            e->bits = clients[i].bit;
-    return true;
+    const char *name = option_text(inv->options, "client");
+
+    e->client = name ? client_find(name) : NULL;
+    e->bits = e->client ? e->client->bit : ~0u;
+}
+
+static bool is_wanted(const struct env *e, const struct client *c)
+{
+    return e->client ? e->client == c : true;
 }
 
 /* ---- the proxy's URL ---- */
@@ -100,11 +57,17 @@ static bool choose_client(const struct invocation *inv, struct env *e)
 static bool write_authority(const struct invocation *inv, const struct gateway_config *c, struct buf *out,
                             struct fault *why)
 {
-    const char *name = option_text(inv->options, "listener");
+    const char *name = option_text(inv->options, "listener"), *relay = option_text(inv->options, "relay");
     const struct conf_item *l = name ? conf_find(c->conf, "listen", name) : conf_item(c->conf, "listen", 0);
     static const unsigned char zeros[16];
     struct addr a;
 
+    if (relay && !addr_parse(slice_of(relay), &a))
+        return fault_set(why, FAULT_USAGE, "--relay: no address and port: %.60s", relay);
+    if (relay) {
+        addr_text(out, &a);
+        return true;
+    }
     if (!l)
         return fault_set(why, FAULT_USAGE, "no listener \"%s\" in %s", name, inv->config);
     if (!addr_parse(slice_of(conf_text(l, "address")), &a))
@@ -142,13 +105,22 @@ static bool write_token(const char *file, struct buf *out, struct fault *why)
 static bool make_proxy(const struct invocation *inv, const struct gateway_config *c, struct env *e, struct fault *why)
 {
     const char *token = option_text(inv->options, "with-token");
-    struct buf url = {0};
+    struct buf url = {0}, authority = {0};
     bool ok;
 
     buf_text(&url, "http://");
-    ok = (!token || write_token(token, &url, why)) && write_authority(inv, c, &url, why);
-    if (ok)
+    ok = (!token || write_token(token, &url, why)) && write_authority(inv, c, &authority, why);
+    if (ok) {
+        char *colon;
+
+        buf_append(&url, buf_slice(&authority));
         e->proxy = buf_take_text(&url);
+        e->host = buf_take_text(&authority);
+        colon = strrchr(e->host, ':');
+        e->port = text_copy(slice_of(colon + 1));
+        *colon = '\0';
+    }
+    buf_free(&authority);
     buf_wipe(&url);
     return ok;
 }
@@ -163,6 +135,55 @@ static bool refresh(const char *path, struct slice bytes, struct fault *why)
 
     buf_free(&there);
     return same || file_replace(path, 0644, bytes, why);
+}
+
+/* A file of the CA's directory that clients read; *there is where they will find it: beside the bundle, wherever that is. */
+static bool write_beside(const struct gateway_config *c, const char *name, const char *bundle, struct slice text, char **there,
+                         struct fault *why)
+{
+    struct buf path = {0};
+    char *file;
+    const char *slash = strrchr(bundle, '/');
+    bool ok;
+
+    buf_printf(&path, "ca/%s", name);
+    file = buf_take_text(&path);
+    *there = gateway_state(c, file);
+    free(file);
+    ok = refresh(*there, text, why);
+    buf_append(&path, slice_make(bundle, slash ? (size_t)(slash - bundle) + 1 : 0));
+    buf_text(&path, name);
+    free(*there);
+    *there = buf_take_text(&path);
+    return ok;
+}
+
+/* What takes no certificates from a variable takes a file that says where they are. */
+static bool write_files(const struct gateway_config *c, struct slice certificates, struct env *e, struct fault *why)
+{
+    struct buf wgetrc = {0}, apt = {0}, store = {0};
+    bool ok;
+
+    buf_printf(&wgetrc, "ca_certificate = %s\n", e->bundle);
+    buf_printf(&apt, "Acquire::https::CaInfo \"%s\";\n", e->bundle);
+    ok = jks_write(certificates, &store, why) &&
+         write_beside(c, "wgetrc", e->bundle, buf_slice(&wgetrc), &e->wgetrc, why) &&
+         write_beside(c, "apt.conf", e->bundle, buf_slice(&apt), &e->apt_conf, why) &&
+         write_beside(c, "trust.jks", e->bundle, buf_slice(&store), &e->trust_store, why);
+    buf_free(&wgetrc);
+    buf_free(&apt);
+    buf_free(&store);
+    return ok;
+}
+
+static void make_java(struct env *e)
+{
+    struct buf out = {0};
+
+    buf_printf(&out, "-Dhttps.proxyHost=%s -Dhttps.proxyPort=%s -Dhttp.proxyHost=%s -Dhttp.proxyPort=%s "
+                     "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=jks",
+               e->host, e->port, e->host, e->port, e->trust_store);
+    e->java = buf_take_text(&out);
 }
 
 /* Most variables replace the system's trust, so they must point to the whole: the system's and our root. */
@@ -186,6 +207,9 @@ static bool make_trust(const struct invocation *inv, const struct gateway_config
         free(e->root);
         e->root = text_copy(slice_of(elsewhere));
     }
+    if (!write_files(c, buf_slice(&text), e, why))
+        goto out;
+    make_java(e);
     ok = true;
 out:
     buf_free(&text);
@@ -197,15 +221,21 @@ out:
 
 /* ---- output ---- */
 
-static const char *value_of(const struct env *e, const struct variable *v)
+static const char *value_of(const struct env *e, const struct client_variable *v)
 {
     switch (v->value) {
-    case PROXY:
+    case CLIENT_PROXY:
         return e->proxy;
-    case BUNDLE:
+    case CLIENT_BUNDLE:
         return e->bundle;
-    case ROOT:
+    case CLIENT_ROOT:
         return e->root;
+    case CLIENT_WGETRC:
+        return e->wgetrc;
+    case CLIENT_APT_CONF:
+        return e->apt_conf;
+    case CLIENT_JAVA:
+        return e->java;
     default:
         return v->text;
     }
@@ -226,16 +256,16 @@ static void quote(struct buf *out, const char *text)
 
 static void write_shell(const struct env *e, struct buf *out)
 {
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        if (!(variables[i].clients & e->bits))
+    for (const struct client_variable *v = client_variables(); v->name; v++) {
+        if (!(v->clients & e->bits))
             continue;
-        buf_printf(out, "export %s=", variables[i].name);
-        quote(out, value_of(e, &variables[i]));
+        buf_printf(out, "export %s=", v->name);
+        quote(out, value_of(e, v));
         buf_char(out, '\n');
     }
-    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++)
-        if (clients[i].note && clients[i].bit & e->bits)
-            buf_printf(out, "# %s\n", clients[i].note);
+    for (const struct client *c = client_all(); c->name; c++)
+        if (c->note && is_wanted(e, c))
+            buf_printf(out, "# %s: %s\n", c->name, c->note);
 }
 
 static void write_json(const struct env *e, struct buf *out)
@@ -243,25 +273,25 @@ static void write_json(const struct env *e, struct buf *out)
     bool any = false;
 
     buf_text(out, "{\"schema\":\"exeat.env/1\",\"client\":");
-    text_json(out, slice_of(e->client ? e->client : "all"));
+    text_json(out, slice_of(e->client ? e->client->name : "all"));
     buf_text(out, ",\"variables\":{");
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        if (!(variables[i].clients & e->bits))
+    for (const struct client_variable *v = client_variables(); v->name; v++) {
+        if (!(v->clients & e->bits))
             continue;
         buf_text(out, any ? "," : "");
         any = true;
-        text_json(out, slice_of(variables[i].name));
+        text_json(out, slice_of(v->name));
         buf_char(out, ':');
-        text_json(out, slice_of(value_of(e, &variables[i])));
+        text_json(out, slice_of(value_of(e, v)));
     }
     buf_text(out, "},\"notes\":[");
     any = false;
-    for (size_t i = 0; i < sizeof clients / sizeof *clients; i++) {
-        if (!clients[i].note || !(clients[i].bit & e->bits))
+    for (const struct client *c = client_all(); c->name; c++) {
+        if (!c->note || !is_wanted(e, c))
             continue;
         buf_text(out, any ? "," : "");
         any = true;
-        text_json(out, slice_of(clients[i].note));
+        text_json(out, slice_of(c->note));
     }
     buf_text(out, "]}\n");
 }
@@ -291,11 +321,13 @@ static int run(const struct invocation *inv)
 
 static const struct option_spec options[] = {
     {.name = "client", .type = OPTION_CHOICE, .value = "NAME",
-     .choices = "curl|git|pip|npm|node|cargo|go|python|aws|wget|apt|java",
-     .help = "only what this one needs: curl, git, pip, npm, node, cargo, go, python, aws, wget, apt, java"},
+     .choices = CLIENT_NAMES,
+     .help = "only what this one needs: " CLIENT_LIST},
     {.name = "with-token", .type = OPTION_TEXT, .value = "FILE",
      .help = "put the leave token from FILE (-: standard input) into the proxy's address"},
     {.name = "listener", .type = OPTION_TEXT, .value = "NAME", .help = "which listener (the first)"},
+    {.name = "relay", .type = OPTION_TEXT, .value = "ADDRESS",
+     .help = "go to the exeat-relay that listens there, which adds the token"},
     {.name = "ca-bundle", .type = OPTION_TEXT, .value = "FILE",
      .help = "where the sandbox will have STATE/ca/bundle.pem, when not there"},
     {0},
@@ -305,7 +337,8 @@ const struct command command_env = {
     .name = "env",
     .summary = "shell lines that point clients at this gateway and make them trust its CA",
     .help = "Prints export lines for the shell. Most of these variables replace a client's trust, so they name a "
-            "bundle of the system's certificates and the gateway's root, which is written to STATE/ca/bundle.pem.\n\n"
+            "bundle of the system's certificates and the gateway's root, which is written to STATE/ca/bundle.pem; beside it "
+            "what wget, apt and Java want instead: wgetrc, apt.conf, trust.jks.\n\n"
             "There is no token in them unless --with-token asks for it: the lines then are a secret.\n",
     .examples = "  eval \"$(exeat env)\"\n"
                 "  eval \"$(exeat token issue --sandbox demo --scope npm:read | exeat env --with-token -)\"\n"

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cmd/command.h"
 #include "cmd/help.h"
+#include "sandbox/helper.h"
 
 /* Text with roff's own characters made harmless; a line never starts with a control character. */
 static void escape(struct buf *out, struct slice text)
@@ -133,17 +134,72 @@ void command_man_page(const struct command *c, struct buf *out)
     foot(out);
 }
 
-static bool write_page(const char *directory, const struct command *c, struct fault *why)
+/* ---- the helpers, whose words are in sandbox/helper.h ---- */
+
+#define OPTION(name, value, text) {name, 0, OPTION_TEXT, value, NULL, text, false, false},
+static const struct option_spec relay_options[] = {RELAY_OPTIONS(OPTION){0}};
+static const struct option_spec credential_options[] = {CREDENTIAL_OPTIONS(OPTION){0}};
+#undef OPTION
+
+static const struct helper {
+    const char *name, *summary, *usage, *help, *examples;
+    const struct option_spec *options;
+} helpers[] = {
+    {"exeat-relay", RELAY_SUMMARY, RELAY_USAGE, RELAY_HELP, RELAY_EXAMPLES, relay_options},
+    {"exeat-credential", CREDENTIAL_SUMMARY, CREDENTIAL_USAGE, CREDENTIAL_HELP, CREDENTIAL_EXAMPLES, credential_options},
+};
+
+static void helper_page(const struct helper *h, struct buf *out)
 {
-    struct buf path = {0}, text = {0};
+    head(out, h->name, h->summary);
+    buf_text(out, ".SH SYNOPSIS\n");
+    escape(out, slice_of(h->name));
+    buf_char(out, ' ');
+    escape(out, slice_of(h->usage));
+    buf_text(out, "\n.SH DESCRIPTION\n");
+    help_paragraphs(h->help, paragraph, out);
+    buf_text(out, ".SH OPTIONS\n");
+    options(out, h->options);
+    buf_text(out, ".SH EXAMPLES\n");
+    help_lines(h->examples, paragraph, out);
+}
+
+static bool write_text(const char *directory, const char *page, struct buf *text, struct fault *why)
+{
+    struct buf path = {0};
     char *name;
     bool ok;
 
-    buf_printf(&path, "%s/exeat%s%s.1", directory, c ? "-" : "", c ? c->name : "");
+    buf_printf(&path, "%s/%s.1", directory, page);
     name = buf_take_text(&path);
+    ok = file_replace(name, 0644, buf_slice(text), why);
+    buf_free(text);
+    free(name);
+    return ok;
+}
+
+static bool write_helpers(const char *directory, struct fault *why)
+{
+    struct buf text = {0};
+    bool ok = true;
+
+    for (size_t i = 0; ok && i < sizeof helpers / sizeof *helpers; i++) {
+        helper_page(&helpers[i], &text);
+        ok = write_text(directory, helpers[i].name, &text, why);
+    }
+    return ok;
+}
+
+static bool write_page(const char *directory, const struct command *c, struct fault *why)
+{
+    struct buf page = {0}, text = {0};
+    char *name;
+    bool ok;
+
+    buf_printf(&page, "exeat%s%s", c ? "-" : "", c ? c->name : "");
+    name = buf_take_text(&page);
     command_man_page(c, &text);
-    ok = file_replace(name, 0644, buf_slice(&text), why);
-    buf_free(&text);
+    ok = write_text(directory, name, &text, why);
     free(name);
     return ok;
 }
@@ -152,7 +208,8 @@ static int run(const struct invocation *inv)
 {
     struct fault why = {0};
 
-    if (!file_make_directory(inv->args[0], 0755, &why) || !write_page(inv->args[0], NULL, &why))
+    if (!file_make_directory(inv->args[0], 0755, &why) || !write_page(inv->args[0], NULL, &why) ||
+        !write_helpers(inv->args[0], &why))
         return command_fail(inv, &why);
     for (const struct command *const *c = commands_all(); *c; c++)
         if ((*c)->topic != TOPIC_HIDDEN && !write_page(inv->args[0], *c, &why))

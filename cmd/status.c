@@ -165,6 +165,17 @@ static void print_quarantined(struct buf *out, const json_t *one)
                text_of(one, "by"), why && *why ? ": " : "", why ? why : "");
 }
 
+/* Clients that cannot work at all, and say so only to themselves. */
+static void print_distrust(struct buf *out, const json_t *status)
+{
+    long long n = number_of(json_object_get(status, "counters"), counter_name(COUNTER_UNKNOWN_CA));
+
+    if (n)
+        buf_printf(out, "warning: %lld handshake%s ended by clients that do not trust the gateway's CA; who they are: exeat log query "
+                        "--reason client_unknown_ca; mend it there: exeat env, exeat doctor\n",
+                   n, n == 1 ? " was" : "s were");
+}
+
 static void print_remarks(struct buf *out, const json_t *status)
 {
     const json_t *item;
@@ -177,6 +188,7 @@ static void print_remarks(struct buf *out, const json_t *status)
         print_quarantined(out, item);
     json_array_foreach(json_object_get(status, "roles"), i, item)
         print_refusals(out, item);
+    print_distrust(out, status);
     json_array_foreach(json_object_get(status, "notes"), i, item)
         buf_printf(out, "note: %s\n", json_is_string(item) ? json_string_value(item) : "?");
     json_array_foreach(json_object_get(status, "waived"), i, item)

@@ -32,4 +32,26 @@
     "  exeat-relay --to 10.0.0.1:3128 --token-file /run/exeat/token.jwt\n" \
     "  exeat-relay --listen unix:/run/exeat/proxy.sock --to unix:/run/host/vm1.sock\n"
 
+#define CREDENTIAL_SUMMARY "hand git and apt the leave token that is in a file now"
+#define CREDENTIAL_USAGE "[options] get|store|erase|URL"
+#define CREDENTIAL_OPTIONS(OPTION) \
+    OPTION("token-file", "FILE", "the leave token; else $EXEAT_TOKEN_FILE") \
+    OPTION("gateway", "HOST:PORT", "whose proxy address it is for; else $EXEAT_GATEWAY") \
+    OPTION("help", NULL, "this text") \
+    OPTION("version", NULL, "the version")
+#define CREDENTIAL_HELP \
+    "The token is read each time it is asked for, so that a run begins with a fresh one: exeat token renew keeps the file so.\n" \
+    "\n" \
+    "get, store and erase: git asks, as it asks every credential helper. It is answered for http://HOST:PORT alone, which is the " \
+    "gateway; for anybody else nothing is said. What git wants stored or erased is ignored. git must know the proxy by a name " \
+    "without a password: http.proxy=http://jwt@HOST:PORT.\n" \
+    "\n" \
+    "A URL: apt asks which proxy leads there (Acquire::http::Proxy-Auto-Detect, which takes no options: set the variables, or " \
+    "name a script). The answer is http://jwt:TOKEN@HOST:PORT/. apt asks as the user _apt, who must be able to read the file.\n"
+#define CREDENTIAL_EXAMPLES \
+    "  git config --global http.proxy http://jwt@127.0.0.1:3128\n" \
+    "  git config --global credential.http://127.0.0.1:3128.helper \\\n" \
+    "      '/usr/local/bin/exeat-credential --gateway 127.0.0.1:3128 --token-file /run/exeat/token.jwt'\n" \
+    "  EXEAT_GATEWAY=127.0.0.1:3128 EXEAT_TOKEN_FILE=/run/exeat/token.jwt exeat-credential https://deb.example/\n"
+
 #endif

@@ -245,7 +245,7 @@ static void push_up(struct link *l, int64_t now_ms)
             return;
         says = pipe_drain(&l->up, l->gateway.out);
     } while (says == PIPE_MOVED && l->token_due);
-    if (says == PIPE_BROKEN && errno == EPIPE) {
+    if (says == PIPE_BROKEN && (l->down.over || errno == EPIPE)) { /* late words to one that has gone cut nothing off */
         go_deaf(l);
     } else if (says == PIPE_BROKEN) {
         cut(l);
@@ -298,10 +298,10 @@ static void push_down(struct link *l, int64_t now_ms)
 /* Each way: read once, write what may go. What is heard from the gateway can let more go up. */
 static void pass(struct link *l, const struct pollfd p[LINK_POLLS], int64_t now_ms)
 {
-    if (p[0].revents)
-        read_up(l);
-    if (l->phase == PASSING && p[2].revents)
+    if (p[2].revents)
         read_down(l);
+    if (l->phase == PASSING && p[0].revents)
+        read_up(l);
     if (l->phase == PASSING)
         push_up(l, now_ms);
     if (l->phase == PASSING)

@@ -60,3 +60,10 @@ def test_tokens(reader):
         else:
             answer = reader.type(block)
             assert (answer.returncode, answer.stderr) == (0, ""), (block, answer)
+
+
+def test_clients(reader):
+    for block in blocks("clients.md"):
+        answer = reader.type(block)
+        assert (answer.returncode, answer.stderr) == (0, ""), (block, answer)
+    assert "npm_config_cafile" in (reader.home / "npm.env").read_text()

@@ -157,6 +157,24 @@ def test_a_cut_is_passed_on_as_a_cut(tmp_path, far, who):
         assert is_cut(other)
 
 
+def test_late_words_to_a_gateway_that_has_gone_cut_nothing_off(tmp_path, far):
+    """As a TLS client's last alert, behind an answer that closed the connection."""
+    with Relay(tmp_path, far.to) as r:
+        client = r.connect()
+        client.send(b"a")
+        gateway = far.accept()
+        assert gateway.exactly(1) == b"a"
+        gateway.send(b"the answer")
+        gateway.close()
+        assert client.exactly(10) == b"the answer"
+        for _ in range(3):
+            client.send(b"late")
+            time.sleep(0.1)
+        assert rest(client) == b""
+        client.half_close()
+        wait_until(lambda: r.descriptors() < 7, "descriptors to be closed")
+
+
 def test_a_reader_that_sleeps_holds_the_writer_and_no_memory(tmp_path, far):
     with Relay(tmp_path, far.to) as r:
         client = r.connect()
