@@ -164,8 +164,8 @@ static bool read_answer(struct slice head, struct asking *out, struct fault *why
         out->status = out->status * 10 + (code.ptr[i] - '0');
     if (slice_next(&line, ' ', &word) && (slice_is(word, "exeat") || slice_is(word, "exeat-relay"))) {
         out->is_relay = slice_is(word, "exeat-relay");
-        slice_next(&line, ' ', &word);
-        snprintf(out->reason, sizeof out->reason, "%.*s", SLICE_ARG(word));
+        if (slice_next(&line, ' ', &word))
+            snprintf(out->reason, sizeof out->reason, "%.*s", SLICE_ARG(word));
     }
     out->date_s = read_date(head);
     return true;

@@ -75,7 +75,8 @@ def test_version():
 
 def test_manual_has_a_page_for_every_command(tmp_path):
     exeat("man", tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {"exeat.1"} | {f"exeat-{c}.1" for c in commands()}
+    helpers = {"exeat-relay.1", "exeat-credential.1"}
+    assert {p.name for p in tmp_path.iterdir()} == {"exeat.1"} | {f"exeat-{c}.1" for c in commands()} | helpers
     if shutil.which("groff"):
         for page in tmp_path.iterdir():
             r = subprocess.run(["groff", "-man", "-ww", "-Tutf8", page], capture_output=True, text=True)

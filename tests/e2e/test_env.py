@@ -198,7 +198,7 @@ def test_node_20_through_the_relay(sandbox, relay):
     """It reads no variable: a program that is told where the relay is needs no token of its own."""
     program = f"""
 const http = require('http'), tls = require('tls');
-const ask = http.request({{host: '127.0.0.1', port: {relay.port}, method: 'CONNECT', path: '{HOST}:443'}});
+const ask = http.request({{host: '127.0.0.1', port: {relay.port}, method: 'CONNECT', path: '{HOST}:443', headers: {{Host: '{HOST}:443'}}}});
 ask.on('connect', (answer, socket) => {{
   const s = tls.connect({{socket, servername: '{HOST}'}}, () => s.write('GET /data HTTP/1.1\\r\\nHost: {HOST}\\r\\nConnection: close\\r\\n\\r\\n'));
   s.on('data', d => process.stdout.write(d));
