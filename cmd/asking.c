@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "sandbox/place.h"
+#include "sandbox/endpoint.h"
 
 enum { WAIT_MS = 10000, HEAD_MOST = 16384 };
 
@@ -80,12 +80,12 @@ static bool wait_for(int fd, short events, int64_t deadline_ms)
 /* A connected socket, or -1 with errno. */
 static int reach(const struct addrinfo *a, int64_t deadline_ms)
 {
-    struct place p = {.len = a->ai_addrlen};
+    struct endpoint p = {.len = a->ai_addrlen};
     socklen_t len = sizeof(int);
     int fd, error = 0;
 
     memcpy(&p.address, a->ai_addr, a->ai_addrlen);
-    if ((fd = place_connect(&p)) < 0)
+    if ((fd = endpoint_connect(&p)) < 0)
         return -1;
     if (!wait_for(fd, POLLOUT, deadline_ms))
         error = ETIMEDOUT;

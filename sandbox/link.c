@@ -118,7 +118,7 @@ static void fail_to_reach(struct link *l, int error, int64_t now_ms)
 {
     char place[160], text[240];
 
-    place_text(l->terms->gateway, place, sizeof place);
+    endpoint_text(l->terms->gateway, place, sizeof place);
     snprintf(text, sizeof text, "no gateway at %s: %s", place, strerror(error));
     l->terms->say(text, "");
     refuse(l, "502 exeat-relay gateway_unreachable", text, now_ms);
@@ -126,7 +126,7 @@ static void fail_to_reach(struct link *l, int error, int64_t now_ms)
 
 static void dial(struct link *l, int64_t now_ms)
 {
-    int fd = place_connect(l->terms->gateway);
+    int fd = endpoint_connect(l->terms->gateway);
 
     if (fd < 0 && errno == EAGAIN) {
         l->phase = DIALLING;

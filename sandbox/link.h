@@ -12,14 +12,14 @@
 #include <stdint.h>
 
 #include "sandbox/pass.h"
-#include "sandbox/place.h"
+#include "sandbox/endpoint.h"
 
 struct link;
 
 enum { LINK_POLLS = 4 }; /* how many entries of poll() a link fills */
 
 struct link_terms {
-    const struct place *gateway; /* kept */
+    const struct endpoint *gateway; /* kept */
     struct pass *pass;           /* kept; NULL: bytes pass as they are */
     void (*say)(const char *what, const char *detail); /* trouble, for people */
 };

@@ -19,7 +19,7 @@ enum { CONNECTIONS = 1000, CONNECTIONS_MOST = 100000, BACKLOG = 1024, PAUSE_MS =
 
 struct relay {
     struct link_terms terms;
-    struct place gateway, listen;
+    struct endpoint gateway, listen;
     struct pass pass;
     size_t most;
     bool stdio;
@@ -176,8 +176,8 @@ static bool open_listener(struct relay *r)
 {
     char text[160];
 
-    r->listener = place_listen(&r->listen, BACKLOG);
-    place_text(&r->listen, text, sizeof text);
+    r->listener = endpoint_listen(&r->listen, BACKLOG);
+    endpoint_text(&r->listen, text, sizeof text);
     if (r->listener < 0) {
         fprintf(stderr, "exeat-relay: %s: %s\n", text, strerror(errno));
         return false;
@@ -216,7 +216,7 @@ static int run(struct relay *r)
         return STATUS_FAILED;
     serve(r, &while_waiting);
     if (!r->stdio)
-        place_remove(&r->listen);
+        endpoint_remove(&r->listen);
     return 0;
 }
 
@@ -257,9 +257,9 @@ static int take_option(struct relay *r, int which, const char *value)
 {
     switch (which) {
     case 't':
-        return place_parse(value, &r->gateway) ? 0 : misuse("--to: this is no address: ", value);
+        return endpoint_parse(value, &r->gateway) ? 0 : misuse("--to: this is no address: ", value);
     case 'l':
-        return place_parse(value, &r->listen) && r->listen.address.any.sa_family != AF_VSOCK
+        return endpoint_parse(value, &r->listen) && r->listen.address.any.sa_family != AF_VSOCK
                    ? 0
                    : misuse("--listen: this is no address to listen at: ", value);
     case 's':
@@ -300,7 +300,7 @@ static int read_options(struct relay *r, int argc, char **argv)
             return status;
     if (!r->gateway.len)
         return misuse("--to ADDRESS is needed", "");
-    if (r->terms.pass && !r->stdio && !place_is_local(&r->listen))
+    if (r->terms.pass && !r->stdio && !endpoint_is_local(&r->listen))
         return misuse("with --token-file it listens on a loopback address or a unix: socket only, for whoever reaches it "
                       "gets the token's leave",
                       "");
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
     struct relay r = {.most = CONNECTIONS, .listener = -1};
     int status;
 
-    place_parse("127.0.0.1:3128", &r.listen);
+    endpoint_parse("127.0.0.1:3128", &r.listen);
     r.terms.gateway = &r.gateway;
     status = read_options(&r, argc, argv);
     if (status)

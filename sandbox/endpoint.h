@@ -1,13 +1,13 @@
 /* Where the relay listens and where it goes to: an address as text, and the sockets for it. No name is ever looked up. */
-#ifndef SANDBOX_PLACE_H
-#define SANDBOX_PLACE_H
+#ifndef SANDBOX_ENDPOINT_H
+#define SANDBOX_ENDPOINT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
-struct place {
+struct endpoint {
     union {
         struct sockaddr any;
         struct sockaddr_un local;
@@ -17,20 +17,20 @@ struct place {
 };
 
 /* "127.0.0.1:3128", "[::1]:3128", "unix:/run/x.sock", "vsock:2:3128"; false: it is none of these. */
-bool place_parse(const char *text, struct place *out);
+bool endpoint_parse(const char *text, struct endpoint *out);
 /* The same text again, into size bytes. */
-void place_text(const struct place *p, char *out, size_t size);
+void endpoint_text(const struct endpoint *p, char *out, size_t size);
 /* Only this machine, and for a path only who may use the file, can reach it. */
-bool place_is_local(const struct place *p);
+bool endpoint_is_local(const struct endpoint *p);
 
 /*
  * A listening socket, non-blocking; p then has the port that was chosen for port 0. A socket file that nobody listens at
  * any more is replaced; a new one has mode 0600. -1 with errno.
  */
-int place_listen(struct place *p, int backlog);
+int endpoint_listen(struct endpoint *p, int backlog);
 /* Takes a socket file away again. */
-void place_remove(const struct place *p);
+void endpoint_remove(const struct endpoint *p);
 /* A non-blocking socket on its way there; -1 with errno. EAGAIN: too many are waiting there, try again. */
-int place_connect(const struct place *p);
+int endpoint_connect(const struct endpoint *p);
 
 #endif

@@ -1,4 +1,4 @@
-#include "sandbox/place.h"
+#include "sandbox/endpoint.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool parse_number(const char *text, unsigned long most, unsigned long *ou
     return errno == 0 && *end == '\0' && *out <= most;
 }
 
-static bool parse_path(const char *path, struct place *out)
+static bool parse_path(const char *path, struct endpoint *out)
 {
     size_t n = strlen(path);
 
@@ -42,7 +42,7 @@ static bool parse_path(const char *path, struct place *out)
     return true;
 }
 
-static bool parse_vsock(const char *text, struct place *out)
+static bool parse_vsock(const char *text, struct endpoint *out)
 {
     struct vsock v = {.family = AF_VSOCK};
     const char *colon = strchr(text, ':');
@@ -63,7 +63,7 @@ static bool parse_vsock(const char *text, struct place *out)
 }
 
 /* host is what stands in front of the last colon, without its brackets. */
-static bool parse_host(const char *host, bool brackets, unsigned short port, struct place *out)
+static bool parse_host(const char *host, bool brackets, unsigned short port, struct endpoint *out)
 {
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -80,7 +80,7 @@ static bool parse_host(const char *host, bool brackets, unsigned short port, str
     return true;
 }
 
-static bool parse_internet(const char *text, struct place *out)
+static bool parse_internet(const char *text, struct endpoint *out)
 {
     const char *colon = strrchr(text, ':');
     size_t n = colon ? (size_t)(colon - text) : 0;
@@ -98,7 +98,7 @@ static bool parse_internet(const char *text, struct place *out)
     return parse_host(host + brackets, brackets, (unsigned short)port, out);
 }
 
-bool place_parse(const char *text, struct place *out)
+bool endpoint_parse(const char *text, struct endpoint *out)
 {
     memset(out, 0, sizeof *out);
     if (strncmp(text, "unix:", 5) == 0)
@@ -108,7 +108,7 @@ bool place_parse(const char *text, struct place *out)
     return parse_internet(text, out);
 }
 
-void place_text(const struct place *p, char *out, size_t size)
+void endpoint_text(const struct endpoint *p, char *out, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "";
     struct sockaddr_in four;
@@ -135,7 +135,7 @@ void place_text(const struct place *p, char *out, size_t size)
     }
 }
 
-bool place_is_local(const struct place *p)
+bool endpoint_is_local(const struct endpoint *p)
 {
     struct sockaddr_in four;
     struct sockaddr_in6 six;
@@ -154,13 +154,13 @@ bool place_is_local(const struct place *p)
     }
 }
 
-static int open_socket(const struct place *p)
+static int open_socket(const struct endpoint *p)
 {
     return socket(p->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
 /* A peer whose machine is gone is noticed, and small writes go out at once. */
-static void tune(int fd, const struct place *p)
+static void tune(int fd, const struct endpoint *p)
 {
     int on = 1;
 
@@ -171,7 +171,7 @@ static void tune(int fd, const struct place *p)
 }
 
 /* Nobody listens at this socket file: what a relay that was killed has left behind. */
-static bool is_abandoned(const struct place *p)
+static bool is_abandoned(const struct endpoint *p)
 {
     struct stat st;
     int fd = open_socket(p);
@@ -183,7 +183,7 @@ static bool is_abandoned(const struct place *p)
     return refused;
 }
 
-static int bind_to(int fd, const struct place *p)
+static int bind_to(int fd, const struct endpoint *p)
 {
     mode_t before = umask(0177);
     int status = bind(fd, &p->address.any, p->len);
@@ -196,7 +196,7 @@ static int bind_to(int fd, const struct place *p)
     return status;
 }
 
-int place_listen(struct place *p, int backlog)
+int endpoint_listen(struct endpoint *p, int backlog)
 {
     int fd = open_socket(p), on = 1;
 
@@ -214,13 +214,13 @@ int place_listen(struct place *p, int backlog)
     return -1;
 }
 
-void place_remove(const struct place *p)
+void endpoint_remove(const struct endpoint *p)
 {
     if (p->address.any.sa_family == AF_UNIX)
         unlink(p->address.local.sun_path);
 }
 
-int place_connect(const struct place *p)
+int endpoint_connect(const struct endpoint *p)
 {
     int fd = open_socket(p), error;
 
