@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/vm_sockets.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static struct gate {
     struct bound *next;    /* of the listener that is added next */
     struct timer *pause;
     struct lane lane; /* accepting takes turns with everybody */
-    bool paused, closed;
+    bool paused, closed, full; /* full: of memory */
     int64_t exhausted_until_ms; /* 0: not */
 } gate;
 
@@ -57,12 +58,12 @@ static bool evict_one(struct worker *w)
 
 static bool has_room(struct worker *w)
 {
-    return w->n_sessions < w->limits.connections || evict_one(w);
+    return !gate.full && (w->n_sessions < w->limits.connections || evict_one(w));
 }
 
 void gate_session_ended(struct worker *w)
 {
-    if (!gate.closed && !gate.paused && w->n_sessions + 1 == w->limits.connections)
+    if (!gate.closed && !gate.paused && !gate.full && w->n_sessions + 1 == w->limits.connections)
         set_accepting(true);
 }
 
@@ -76,8 +77,29 @@ void gate_exhausted(struct worker *w, int error)
     w->counters->values[COUNTER_EXHAUSTED] = (uint64_t)error;
 }
 
+/*
+ * Nobody says no when memory runs out: the kernel promises it to everybody, and then ends somebody. So who holds much stops
+ * taking more by itself. What is open goes on, each connection within its own bounds.
+ */
+static void look_at_memory(struct worker *w)
+{
+    struct mallinfo2 held = mallinfo2();
+    bool was_full = gate.full;
+
+    gate.full = held.uordblks + held.hblkhd > w->limits.memory;
+    if (gate.full) {
+        gate_exhausted(w, ENOMEM);
+        pool_shrink(w->pool, DROP);
+        for (int i = 0; i < DROP && evict_one(w); i++)
+            continue;
+    }
+    if (gate.full != was_full && !gate.closed && !gate.paused)
+        set_accepting(!gate.full && w->n_sessions < w->limits.connections);
+}
+
 void gate_tick(struct worker *w)
 {
+    look_at_memory(w);
     if (!gate.exhausted_until_ms || loop_now_ms(w->loop) < gate.exhausted_until_ms)
         return;
     gate.exhausted_until_ms = 0;
@@ -187,7 +209,7 @@ static void on_pause_over(void *arg)
     gate.paused = false;
     for (struct listener *l = gate.listeners; l && !gate.closed && !gate.paused; l = l->next)
         on_listener(l, WATCH_READ);
-    if (!gate.closed && !gate.paused && gate.worker->n_sessions < gate.worker->limits.connections)
+    if (!gate.closed && !gate.paused && !gate.full && gate.worker->n_sessions < gate.worker->limits.connections)
         set_accepting(true);
 }
 
@@ -354,7 +376,7 @@ void gate_renew(const struct conf *conf)
             close_listener(at);
         else
             at = &(*at)->next;
-    set_accepting(!gate.closed && !gate.paused && w->n_sessions < w->limits.connections);
+    set_accepting(!gate.closed && !gate.paused && !gate.full && w->n_sessions < w->limits.connections);
 }
 
 void gate_close(void)

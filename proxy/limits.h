@@ -17,6 +17,7 @@ struct limits {
     int64_t record_ms; /* how long the scribe may take to acknowledge a decision; not configured */
     size_t connections; /* per worker */
     size_t upstream_idle, upstream_idle_total;
+    size_t memory; /* of one worker, in bytes */
     int64_t upstream_idle_ms;
     size_t token_cache, leaf_cache;
     size_t token_failures; /* a minute, for each source */

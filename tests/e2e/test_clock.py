@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from conftest import BOTH, services
-from gateway import EXEAT, PATIENCE, Gateway, Wire, clean_environment, exeat, wait_until
+from gateway import EXEAT, PATIENCE, Closed, Gateway, Wire, clean_environment, exeat, wait_until
 from load import Load, Watch, ask, ready, request
+from origin import ok
 
 PROGRAM = Path(EXEAT).parent / "tests" / "exeat-clock"
 HOUR, DAY = 3600, 86400
@@ -113,6 +114,32 @@ def test_what_was_revoked_stays_revoked_over_a_start_with_a_clock_that_is_ahead(
         gateway.start(command=["env", f"EXEAT_TEST_CLOCK={ahead}", PROGRAM, "-c", gateway.config, "serve"])
         assert refused(gateway, token) == "token_revoked"  # the clock is the supervisor's, who reads the file
         assert gateway.stop() == 0
+
+
+def test_an_answer_that_never_pauses_ends_with_its_token(gateway, origins):
+    """Each piece of it puts the deadline off; so the time is looked at with each piece too."""
+    over = threading.Event()
+
+    def script(_):
+        yield b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (1 << 50)
+        while not over.is_set():
+            yield bytes(1 << 20)
+
+    origins[1].script = script
+    wire = gateway.connect()
+    try:
+        wire.send(request("/pkg/endless", gateway.token(BOTH, lifetime="10m")))
+        wire.exactly(8 << 20)
+        gateway.set_clock(DAY)
+        deadline = time.monotonic() + PATIENCE
+        with pytest.raises(Closed):  # and not for want of patience
+            while time.monotonic() < deadline:
+                wire.exactly(1 << 20)
+        assert gateway.wait_for(kind="result", outcome="cut", reason="token_expired")
+    finally:
+        over.set()
+        origins[1].script = ok
+        wire.close()
 
 
 @pytest.mark.parametrize("jump", [HOUR, 30 * DAY, -HOUR, -30 * DAY])

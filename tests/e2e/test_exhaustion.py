@@ -115,6 +115,38 @@ def test_full_of_connections(limited):  # noqa: F811
     is_refused(silent.response(), "limit_connections")
 
 
+
+def test_full_of_memory(limited):  # noqa: F811
+    """A worker that holds as much as it may accepts nobody until it holds less; what is open goes on."""
+    if os.environ.get("SANITIZED"):
+        return  # a sanitizer has a memory of its own, which nobody counts
+    g = limited({"memory": "24m", "sandbox-exchanges": 1000, "body-collect": "64k", "sandbox-connections": 1000})
+    held = []
+    for n in range(400):  # each leaves a body that is collected and not whole: 25 MB in all
+        wire = g.wire()
+        wire.send(f"POST http://web.test/up/{n} HTTP/1.1\r\nHost: web.test\r\nProxy-Authorization: Bearer {g.token_of('sb-1')}\r\n"
+                  f"Content-Length: 65536\r\n\r\n" + 65000 * "x")
+        held.append(wire)
+    wait_until(lambda: not_ready(g), "/readyz to turn red")
+    assert any("memory" in m for m in not_ready(g))
+    pids = g.pids("worker")
+    waits = g.send(wire=g.wire(), sandbox="sb-2")
+    waits.socket.settimeout(1)
+    with pytest.raises(TimeoutError):
+        waits.response()
+    before, began = cpu_seconds(pids[0]), time.monotonic()
+    time.sleep(1)
+    assert cpu_seconds(pids[0]) - before < 0.5 * (time.monotonic() - began)  # it waits, and does not spin
+    held[0].send(536 * "x")
+    assert held[0].response().status
+    for wire in held:
+        wire.close()
+    waits.socket.settimeout(60)
+    assert waits.response().status == 200
+    wait_until(lambda: ready(g), "/readyz to turn green")
+    assert g.pids("worker") == pids
+
+
 def test_fewer_descriptors_than_the_limits_need(tmp_path, origins, pki):
     """What will not fit is said at the start, with what to do."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
