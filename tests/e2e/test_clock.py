@@ -116,8 +116,8 @@ def test_what_was_revoked_stays_revoked_over_a_start_with_a_clock_that_is_ahead(
         assert gateway.stop() == 0
 
 
-def test_an_answer_that_never_pauses_ends_with_its_token(gateway, origins):
-    """Each piece of it puts the deadline off; so the time is looked at with each piece too."""
+def test_an_answer_without_end_ends_with_its_token(gateway, origins):
+    """Each piece of it puts its deadline off, but never beyond what the token allows."""
     over = threading.Event()
 
     def script(_):
