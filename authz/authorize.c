@@ -290,7 +290,7 @@ static bool check_credentials(struct inquiry *q)
     for (size_t i = 0; h && i < h->n_fields; i++) {
         struct slice name = h->fields[i].name;
 
-        if (!(field_meaning(name) & FIELD_CREDENTIAL))
+        if (!service_is_credential(q->d.service, name))
             continue;
         if (q->d.service->credentials == CREDENTIALS_REFUSE)
             return refuse(q, REASON_CREDENTIAL_FOREIGN, "the request has the field %.*s",

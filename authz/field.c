@@ -80,6 +80,16 @@ static bool is(struct slice name, struct slice known)
     return true;
 }
 
+bool field_is_same(struct slice a, struct slice b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (fold(a.ptr[i]) != fold(b.ptr[i]))
+            return false;
+    return true;
+}
+
 enum { CHAINS = 512, N_KNOWN = sizeof table / sizeof *table };
 
 static size_t chain_of(struct slice name)

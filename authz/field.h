@@ -18,6 +18,8 @@ enum {
 
 /* Which of these a name has; 0: none. */
 unsigned field_meaning(struct slice name);
+/* One field to a service that reads names as CGI does: without case, "_" and "-" the same. */
+bool field_is_same(struct slice a, struct slice b);
 /* A token (RFC 9110 5.6.2), as every field name is. */
 bool field_is_name(struct slice name);
 

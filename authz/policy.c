@@ -300,14 +300,31 @@ bool service_observes(const struct service *s)
     return s->observe;
 }
 
+const char *service_own_field(const struct service *s)
+{
+    return s->own_field;
+}
+
+static bool is_own(const struct service *s, struct slice name)
+{
+    return s->own_field && field_is_same(name, slice_of(s->own_field));
+}
+
+bool service_is_credential(const struct service *s, struct slice name)
+{
+    return field_meaning(name) & FIELD_CREDENTIAL || is_own(s, name);
+}
+
 bool service_forwards_field(const struct service *s, struct slice name)
 {
     unsigned meaning = field_meaning(name);
 
-    if (meaning & FIELD_HOP)
+    if (meaning & FIELD_HOP || is_own(s, name))
         return false;
     if (meaning & FIELD_CREDENTIAL)
         return s->credentials == CREDENTIALS_ALLOW;
+    if (s->own_field && !s->unscannable && slice_is_nocase(name, "accept-encoding"))
+        return false;
     if (slice_equals_nocase(name, SLICE("Host")) || slice_equals_nocase(name, SLICE("Content-Length")))
         return true;
     for (size_t i = 0; i < s->n_fields; i++)

@@ -52,9 +52,17 @@ uint64_t service_target_limit(const struct service *s); /* authorize() holds it;
 bool service_allows_unscannable(const struct service *s);
 bool service_strips_credentials(const struct service *s); /* client-credentials: strip */
 /*
+ * The request field that the gateway itself writes for this service, its own credential in it (credential, assert or
+ * exchange); NULL: none. A sandbox's field of that name is a foreign credential.
+ */
+const char *service_own_field(const struct service *s);
+/* Is this request field a credential to this service: by its name, or as the gateway's own? */
+bool service_is_credential(const struct service *s, struct slice name);
+/*
  * Is this request field forwarded? forward-fields or the preset: what they list. Neither: everything but fields that
  * claim what only a gateway may say (X-Forwarded-For, X-HTTP-Method-Override, ...). Credentials only with
  * client-credentials: allow, hop-by-hop fields never, Host and Content-Length always: they are the proxy's to write.
+ * Accept-Encoding not to a service with an own field: its answers are looked through for what that held.
  */
 bool service_forwards_field(const struct service *s, struct slice name);
 const char *service_audit(const struct service *s); /* "waived: reason", or "" */

@@ -28,6 +28,31 @@ static const struct conf_key keys[] = {
     {"scope", CONF_TEXT, NULL, NULL, "the scope a leave token must carry", CONF_REQUIRED},
     {"client-credentials", CONF_CHOICE, "refuse", "refuse|strip|allow", "Authorization, Cookie and such from sandboxes",
      0},
+    {"credential.from", CONF_TEXT, NULL, NULL,
+     "the gateway's own credential here: \"file:NAME\", \"env:NAME\" or \"exec:PROGRAM WORD ...\"; {sandbox}: one for each",
+     CONF_SOURCE},
+    {"credential.as", CONF_TEXT, "bearer", NULL, "how it is sent: bearer, basic (it is USER:PASSWORD) or header:NAME", 0},
+    {"credential.lifetime", CONF_TIME, "60s", NULL,
+     "how long it is used before it is had anew; over a minute only what exec: gave is kept", 0},
+    {"assert.as", CONF_TEXT, NULL, NULL,
+     "a token signed by the gateway for this service alone, sent as bearer or header:NAME", 0},
+    {"assert.audience", CONF_TEXT, NULL, NULL, "its aud; else the name of the service", 0},
+    {"assert.lifetime", CONF_TIME, "60s", NULL, "at most 60s", 0},
+    {"assert.once", CONF_BOOL, "false", NULL, "a new one for each request, for services that take each jti once", 0},
+    {"assert.access", CONF_LIST, "", NULL,
+     "\"TYPE:NAME:ACTION,ACTION\": its access claim, as container registries read it", 0},
+    {"exchange.at", CONF_TEXT, NULL, NULL,
+     "https URL of a token endpoint (RFC 8693) that a service lists: it gives the token for this one", 0},
+    {"exchange.as", CONF_TEXT, "bearer", NULL, "how that token is sent: bearer or header:NAME", 0},
+    {"exchange.client", CONF_TEXT, NULL, NULL, "the client id of this gateway there", 0},
+    {"exchange.secret", CONF_TEXT, NULL, NULL, "where its secret is: \"file:NAME\" or \"env:NAME\"", CONF_SOURCE},
+    {"exchange.audience", CONF_TEXT, NULL, NULL, "audience to ask for; else the name of the service", 0},
+    {"exchange.resource", CONF_TEXT, NULL, NULL, "resource to ask for", 0},
+    {"exchange.scope", CONF_TEXT, NULL, NULL, "scope to ask for; else the one the service wants of leave tokens", 0},
+    {"inject-plain", CONF_CHOICE, "refused", "refused|accepted", "the gateway's credential over plain HTTP, to be read on the way",
+     0},
+    {"shared-identity", CONF_CHOICE, "refused", "refused|accepted",
+     "one credential for several sandboxes: the service cannot tell them apart", 0},
     {"forward-fields", CONF_LIST, "", NULL, "request fields to forward; empty: the preset's, or all that may be", 0},
     {"body", CONF_SIZE, NULL, NULL, "request body at most; 0 when all rules only read, 1m otherwise, or the preset's",
      0},
@@ -338,6 +363,65 @@ static enum service_credentials read_credentials(const struct conf_item *item)
     return strcmp(text, "allow") == 0 ? CREDENTIALS_ALLOW : CREDENTIALS_REFUSE;
 }
 
+/* "bearer", "basic", "header:NAME" -> the field's name; NULL: none of these. */
+static const char *field_of(const char *as)
+{
+    if (strcmp(as, "bearer") == 0 || strcmp(as, "basic") == 0)
+        return "Authorization";
+    return strncmp(as, "header:", 7) == 0 ? as + 7 : NULL;
+}
+
+/* A field that means something to the message itself, or to who is between, is no place for a credential. */
+static bool may_hold_credential(const char *name)
+{
+    static const char *const others[] = {"host", "content-length", "content-type", "content-encoding", "accept-encoding",
+                                         "expect", "range", "date"};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (field_is_same(slice_of(name), slice_of(others[i])))
+            return false;
+    return field_is_name(slice_of(name)) && !(field_meaning(slice_of(name)) & FIELD_HOP);
+}
+
+/* At most one of the three ways; each is switched on by the key that it cannot do without. */
+static bool read_own_field(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    static const char *const ways[][2] = {
+        {"credential.from", "credential.as"}, {"assert.as", "assert.as"}, {"exchange.at", "exchange.as"}};
+    const char *name;
+
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        const char *as = conf_text(item, ways[i][1]);
+
+        if (!conf_has(item, ways[i][0]) && conf_is_written(item, ways[i][1]))
+            return conf_refuse(item, ways[i][1], -1, why, "it says nothing without %s", ways[i][0]);
+        if (!conf_has(item, ways[i][0]))
+            continue;
+        if (s->own_field)
+            return conf_refuse(item, ways[i][0], -1, why, "a service has one of credential, assert and exchange");
+        if (!(name = field_of(as)) || (i > 0 && strcmp(as, "basic") == 0))
+            return conf_refuse(item, ways[i][1], -1, why, "expected bearer%s or header:NAME, found \"%.60s\"",
+                               i ? "" : ", basic", as);
+        if (!may_hold_credential(name))
+            return conf_refuse(item, ways[i][1], -1, why, "the field \"%.60s\" cannot hold a credential", name);
+        s->own_field = copy(name);
+    }
+    return true;
+}
+
+static bool check_own_field(const struct conf_item *item, const struct service *s, struct fault *why)
+{
+    if (!s->own_field)
+        return true;
+    if (s->credentials == CREDENTIALS_ALLOW)
+        return conf_refuse(item, "client-credentials", -1, why,
+                           "allow, where the gateway has a credential of its own: which of the two would count?");
+    if (s->plain.count && strcmp(conf_text(item, "inject-plain"), "accepted") != 0)
+        return conf_refuse(item, "plain-ports", -1, why, "the gateway's credential could be read on the way; leave plain "
+                           "ports out, or say inject-plain: accepted");
+    return true;
+}
+
 static uint64_t mark_of(const struct conf_item *item)
 {
     unsigned char digest[32];
@@ -367,7 +451,7 @@ struct service *service_compile(const struct conf_item *item, size_t index, stru
     s->observe = conf_bool(item, "observe");
     s->unscannable = strcmp(conf_text(item, "unscannable"), "allow") == 0;
     if (read_hosts(item, s, why) && read_ports(item, s, why) && read_addresses(item, s, why) &&
-        read_scope(item, s, why) && read_binds(item, s, why) && read_rules(item, s, why) &&
+        read_scope(item, s, why) && read_own_field(item, s, why) && check_own_field(item, s, why) && read_binds(item, s, why) && read_rules(item, s, why) &&
         read_fields(item, s, why) && read_audit(item, s, why)) {
         read_limits(item, s);
         return s;
@@ -405,6 +489,7 @@ void service_free(struct service *s)
         free((char *)s->fields[i].ptr);
     free(s->fields);
     free(s->ca_file);
+    free(s->own_field);
     free(s->scope);
     rules_free(&s->allow);
     rules_free(&s->deny);

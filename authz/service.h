@@ -43,6 +43,7 @@ struct service {
     struct bind *binds;
     size_t n_binds;
     enum service_credentials credentials;
+    char *own_field; /* that the gateway puts in itself; NULL: none */
     struct slice *fields; /* that are forwarded; none: all that may be */
     size_t n_fields;
     uint64_t body, target;

@@ -86,6 +86,8 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
         else
             note_dropped(dropped, name);
     }
+    if (service_own_field(s) && !service_allows_unscannable(s)) /* so that the answer can be looked through */
+        buf_append(out, SLICE("Accept-Encoding: identity\r\n"));
     put_framing(out, h->framing, h->length);
     if (h->expect_continue)
         buf_append(out, SLICE("Expect: 100-continue\r\n"));

@@ -54,6 +54,11 @@ enum role_message {
     MSG_CLOSED,      /* u32 walls (proxy/cell.h); fd: the ear of the jail, if any. Once, before READY */
     MSG_VIOLATION,   /* u8 role, u16 index, bytes what: this peer broke its table; only from those it asks (the wiring) */
 
+    /* keeper -> supervisor, which reads what the operator keeps somewhere (proxy/sources.h) */
+    MSG_FETCH,       /* u32 id, u64 generation, bytes service, bytes sandbox, i64 until: the end of what its leave token allows */
+    MSG_FETCHED,     /* supervisor -> keeper: u32 id, i64 until (0: it does not say), bytes credential, bytes secret of an exchange's client */
+    MSG_NOT_FETCHED, /* supervisor -> keeper: u32 id, u16 reason, bytes detail */
+
     /*
      * any -> scribe. The sender numbers its records; the first number on a channel is its choice, from there on each record
      * takes the next one, refused or not: a hole or a repetition is a violation. The scribe answers once per turn, in order:
@@ -80,6 +85,14 @@ enum role_message {
     MSG_CERTIFY,        /* u32 id, u64 generation (as in MSG_DIAL), bytes host */
     MSG_CERTIFIED,      /* keeper: u32 id, i64 not_after, bytes chain (certs/ca.h) */
     MSG_NOT_CERTIFIED,  /* keeper: u32 id, bytes detail */
+    MSG_GRANT,          /* u32 id, u64 generation (as in MSG_DIAL), bytes service, bytes leave token */
+    MSG_GRANTED,        /* keeper: u32 id, i64 until (s), u64 mark of the identity (0: the sandbox's own), u8 once, bytes value, bytes secret in it */
+    MSG_NOT_GRANTED,    /* keeper: u32 id, u16 reason, bytes detail */
+
+    /* keeper -> clerk, which speaks to token endpoints by the porter's descriptors */
+    MSG_EXCHANGE = 400, /* u32 id, u64 generation, bytes service, bytes sandbox, bytes authorization, bytes form */
+    MSG_EXCHANGED,      /* clerk: u32 id, i64 lives (s; 0: it does not say), bytes token */
+    MSG_NOT_EXCHANGED,  /* clerk: u32 id, bytes detail */
 };
 
 /* One configuration, as a role is handed it. */
