@@ -305,6 +305,11 @@ const char *service_own_field(const struct service *s)
     return s->own_field;
 }
 
+bool service_asserts_once(const struct service *s)
+{
+    return s->asserts_once;
+}
+
 static bool is_own(const struct service *s, struct slice name)
 {
     return s->own_field && field_is_same(name, slice_of(s->own_field));

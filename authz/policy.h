@@ -56,6 +56,7 @@ bool service_strips_credentials(const struct service *s); /* client-credentials:
  * exchange); NULL: none. A sandbox's field of that name is a foreign credential.
  */
 const char *service_own_field(const struct service *s);
+bool service_asserts_once(const struct service *s); /* assert.once: each request has a token of its own there */
 /* Is this request field a credential to this service: by its name, or as the gateway's own? */
 bool service_is_credential(const struct service *s, struct slice name);
 /*

@@ -31,7 +31,8 @@ static const struct conf_key keys[] = {
     {"credential.from", CONF_TEXT, NULL, NULL,
      "the gateway's own credential here: \"file:NAME\", \"env:NAME\" or \"exec:PROGRAM WORD ...\"; {sandbox}: one for each",
      CONF_SOURCE},
-    {"credential.as", CONF_TEXT, "bearer", NULL, "how it is sent: bearer, basic (it is USER:PASSWORD) or header:NAME", 0},
+    {"credential.as", CONF_TEXT, NULL, NULL, "how it is sent: bearer (the default), basic (it is USER:PASSWORD) or header:NAME",
+     0},
     {"credential.lifetime", CONF_TIME, "60s", NULL,
      "how long it is used before it is had anew; over a minute only what exec: gave is kept", 0},
     {"assert.as", CONF_TEXT, NULL, NULL,
@@ -43,7 +44,7 @@ static const struct conf_key keys[] = {
      "\"TYPE:NAME:ACTION,ACTION\": its access claim, as container registries read it", 0},
     {"exchange.at", CONF_TEXT, NULL, NULL,
      "https URL of a token endpoint (RFC 8693) that a service lists: it gives the token for this one", 0},
-    {"exchange.as", CONF_TEXT, "bearer", NULL, "how that token is sent: bearer or header:NAME", 0},
+    {"exchange.as", CONF_TEXT, NULL, NULL, "how that token is sent: bearer (the default) or header:NAME", 0},
     {"exchange.client", CONF_TEXT, NULL, NULL, "the client id of this gateway there", 0},
     {"exchange.secret", CONF_TEXT, NULL, NULL, "where its secret is: \"file:NAME\" or \"env:NAME\"", CONF_SOURCE},
     {"exchange.audience", CONF_TEXT, NULL, NULL, "audience to ask for; else the name of the service", 0},
@@ -393,10 +394,11 @@ static bool read_own_field(const struct conf_item *item, struct service *s, stru
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *as = conf_text(item, ways[i][1]);
 
-        if (!conf_has(item, ways[i][0]) && conf_is_written(item, ways[i][1]))
+        if (!conf_has(item, ways[i][0]) && as)
             return conf_refuse(item, ways[i][1], -1, why, "it says nothing without %s", ways[i][0]);
         if (!conf_has(item, ways[i][0]))
             continue;
+        as = as ? as : "bearer";
         if (s->own_field)
             return conf_refuse(item, ways[i][0], -1, why, "a service has one of credential, assert and exchange");
         if (!(name = field_of(as)) || (i > 0 && strcmp(as, "basic") == 0))
@@ -406,6 +408,7 @@ static bool read_own_field(const struct conf_item *item, struct service *s, stru
             return conf_refuse(item, ways[i][1], -1, why, "the field \"%.60s\" cannot hold a credential", name);
         s->own_field = copy(name);
     }
+    s->asserts_once = conf_has(item, "assert.as") && conf_bool(item, "assert.once");
     return true;
 }
 

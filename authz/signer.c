@@ -95,24 +95,41 @@ static int no_password(char *buf, int size, int rwflag, void *arg)
     return -1;
 }
 
+const char *signer_x(const struct signer *s)
+{
+    return s->x;
+}
+
+const char *signer_y(const struct signer *s)
+{
+    return s->y;
+}
+
+EVP_PKEY *signer_key(const struct signer *s)
+{
+    return s->key;
+}
+
+struct signer *signer_parse(struct slice pem, const char *name, struct fault *why)
+{
+    BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
+    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+
+    BIO_free(bio);
+    if (!key) {
+        fault_set(why, FAULT_SYNTAX, "%s: not an unencrypted private key in PEM", name);
+        return NULL;
+    }
+    return from_key(key, name, why);
+}
+
 struct signer *signer_load(const char *path, struct fault *why)
 {
     struct secret *pem = secret_read_file(path, PEM_MAX, why);
-    EVP_PKEY *key = NULL;
-    BIO *bio = NULL;
+    struct signer *s = pem ? signer_parse(secret_slice(pem), path, why) : NULL;
 
-    if (!pem)
-        return NULL;
-    bio = BIO_new_mem_buf(secret_slice(pem).ptr, (int)secret_slice(pem).len);
-    if (bio)
-        key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
-    BIO_free(bio);
     secret_free(pem);
-    if (!key) {
-        fault_set(why, FAULT_SYNTAX, "%s: not an unencrypted private key in PEM", path);
-        return NULL;
-    }
-    return from_key(key, path, why);
+    return s;
 }
 
 static bool write_key(const struct signer *s, const char *path, struct fault *why)
@@ -151,10 +168,32 @@ static char *path_of(const char *directory, const char *name, const char *suffix
     return buf_take_text(&path);
 }
 
+static struct signer *generate(const char *name, struct fault *why)
+{
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+
+    if (key)
+        return from_key(key, name, why);
+    fault_set(why, FAULT_CRYPTO, "OpenSSL made no P-256 key");
+    return NULL;
+}
+
+bool signer_make(const char *path, struct fault *why)
+{
+    struct signer *s;
+    bool ok;
+
+    if (file_exists(path))
+        return fault_set(why, FAULT_REFUSED, "%s is there already", path);
+    s = generate(path, why);
+    ok = s && write_key(s, path, why);
+    signer_free(s);
+    return ok;
+}
+
 bool signer_create(const char *directory, const char *name, struct fault *why)
 {
     char *key_path = path_of(directory, name, ".key"), *jwks_path = path_of(directory, name, ".jwks");
-    EVP_PKEY *key = NULL;
     struct signer *s = NULL;
     bool ok = false;
 
@@ -163,11 +202,7 @@ bool signer_create(const char *directory, const char *name, struct fault *why)
                   file_exists(key_path) ? key_path : jwks_path);
         goto out;
     }
-    if (!(key = EVP_EC_gen("P-256"))) {
-        fault_set(why, FAULT_CRYPTO, "OpenSSL made no P-256 key");
-        goto out;
-    }
-    if (!(s = from_key(key, name, why)))
+    if (!(s = generate(name, why)))
         goto out;
     ok = write_key(s, key_path, why) && write_jwks(s, jwks_path, why);
 out:
@@ -254,33 +289,35 @@ static bool sign(EVP_PKEY *key, struct slice input, unsigned char out[64])
     return ok;
 }
 
+bool signer_sign(const struct signer *s, struct slice header, struct slice claims, struct buf *out, struct fault *why)
+{
+    struct buf token = {0};
+    unsigned char signature[64];
+    bool ok;
+
+    text_base64url(&token, header);
+    buf_char(&token, '.');
+    text_base64url(&token, claims);
+    ok = sign(s->key, buf_slice(&token), signature);
+    if (ok) {
+        buf_char(&token, '.');
+        text_base64url(&token, slice_make(signature, sizeof signature));
+        buf_append(out, buf_slice(&token));
+    }
+    buf_wipe(&token);
+    return ok || fault_set(why, FAULT_CRYPTO, "OpenSSL did not sign the token");
+}
+
 bool signer_issue(const struct signer *s, const struct signer_claims *c, struct buf *out, struct fault *why)
 {
-    struct buf header = {0}, claims = {0}, token = {0};
-    unsigned char signature[64];
-    bool ok = false;
+    struct buf header = {0}, claims = {0};
+    bool ok;
 
-    if (!c->issuer || !c->sandbox || !c->audience || !c->client_id) {
-        fault_set(why, FAULT_USAGE, "a token needs an issuer, a sandbox, an audience and a client id");
-        goto out;
-    }
+    if (!c->issuer || !c->sandbox || !c->audience || !c->client_id)
+        return fault_set(why, FAULT_USAGE, "a token needs an issuer, a sandbox, an audience and a client id");
     buf_printf(&header, "{\"typ\":\"at+jwt\",\"alg\":\"ES256\",\"kid\":\"%s\"}", s->kid);
-    if (!write_claims(c, &claims, why))
-        goto out;
-    text_base64url(&token, buf_slice(&header));
-    buf_char(&token, '.');
-    text_base64url(&token, buf_slice(&claims));
-    if (!sign(s->key, buf_slice(&token), signature)) {
-        fault_set(why, FAULT_CRYPTO, "OpenSSL did not sign the token");
-        goto out;
-    }
-    buf_char(&token, '.');
-    text_base64url(&token, slice_make(signature, sizeof signature));
-    buf_append(out, buf_slice(&token));
-    ok = true;
-out:
+    ok = write_claims(c, &claims, why) && signer_sign(s, buf_slice(&header), buf_slice(&claims), out, why);
     buf_free(&header);
     buf_free(&claims);
-    buf_wipe(&token);
     return ok;
 }

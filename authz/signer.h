@@ -1,9 +1,12 @@
 /*
- * The private side of a local issuer: makes its key pair and signs leave tokens in the profile of RFC 9068, ES256
- * (RFC 7518 3.4) with a P-256 key. Used by `init` and `token issue`; no role of the gateway holds one.
+ * A private P-256 key that signs JWTs, ES256 (RFC 7518 3.4). Of a local issuer: makes its key pair and signs leave tokens in
+ * the profile of RFC 9068, for `init` and `token issue`; no role of the gateway holds that one. The keeper's is the key of
+ * assertions (handoff/assertion.h).
  */
 #ifndef AUTHZ_SIGNER_H
 #define AUTHZ_SIGNER_H
+
+#include <openssl/types.h>
 
 #include "base/buf.h"
 #include "base/fault.h"
@@ -18,9 +21,19 @@ bool signer_create(const char *directory, const char *name, struct fault *why);
 
 /* Read a PEM P-256 key that nobody but its owner can read. */
 struct signer *signer_load(const char *path, struct fault *why);
+/* The same from PEM; name is for the message. */
+struct signer *signer_parse(struct slice pem, const char *name, struct fault *why);
+/* A new key alone: path (PEM, mode 0600), which must not be there. */
+bool signer_make(const char *path, struct fault *why);
 void signer_free(struct signer *s);
 /* The RFC 7638 thumbprint of its public key; borrowed. */
 const char *signer_kid(const struct signer *s);
+/* Its public point, base64url (RFC 7518 6.2.1); borrowed. */
+const char *signer_x(const struct signer *s);
+const char *signer_y(const struct signer *s);
+EVP_PKEY *signer_key(const struct signer *s); /* borrowed */
+/* Append header and claims (JSON) as a compact JWS. */
+bool signer_sign(const struct signer *s, struct slice header, struct slice claims, struct buf *out, struct fault *why);
 
 /* What the token will say; texts are borrowed, NULL leaves an optional claim out. */
 struct signer_claims {

@@ -186,10 +186,25 @@ static struct canary *canary_copy(const struct canary *c)
     return copy;
 }
 
+static const struct canary *put(struct registry *r, const struct canary *c, struct slice digest)
+{
+    struct canary *copy = canary_copy(c);
+
+    if (r->count == r->cap) {
+        r->cap = r->cap ? 2 * r->cap : 16;
+        if (!(r->items = reallocarray(r->items, r->cap, sizeof(struct canary *))))
+            abort();
+    }
+    r->items[r->count++] = copy;
+    table_put(r->ids, slice_of(copy->id), copy);
+    table_put(r->digests, digest, copy);
+    return copy;
+}
+
 const struct canary *registry_add(struct registry *r, const struct canary *c, struct fault *why)
 {
     unsigned char bytes[EVP_MAX_MD_SIZE];
-    struct canary *copy, *twin;
+    struct canary *twin;
     struct slice digest;
 
     if (!check_canary(c, why))
@@ -201,16 +216,16 @@ const struct canary *registry_add(struct registry *r, const struct canary *c, st
     digest = digest_of(c, bytes);
     if ((twin = table_get(r->digests, digest)))
         return fault_set(why, FAULT_SYNTAX, "value is the same as that of %s", twin->id), NULL;
-    if (r->count == r->cap) {
-        r->cap = r->cap ? 2 * r->cap : 16;
-        if (!(r->items = reallocarray(r->items, r->cap, sizeof(struct canary *))))
-            abort();
-    }
-    copy = canary_copy(c);
-    r->items[r->count++] = copy;
-    table_put(r->ids, slice_of(copy->id), copy);
-    table_put(r->digests, digest, copy);
-    return copy;
+    return put(r, c, digest);
+}
+
+void registry_add_secret(struct registry *r, const char *id, struct slice value)
+{
+    struct slice last = slice_from(value, value.len > CANARY_VALUE_MAX ? value.len - CANARY_VALUE_MAX : 0);
+    struct canary c = {.id = id, .kind = "secret", .sandbox = "", .created = "", .value = last.ptr, .value_len = last.len};
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+
+    put(r, &c, digest_of(&c, bytes));
 }
 
 static bool check_members(const json_t *object, const char *const *names, struct fault *why)

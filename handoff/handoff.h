@@ -56,6 +56,7 @@ const struct handoff *handoffs_named(const struct handoffs *h, struct slice serv
 bool handoffs_any(const struct handoffs *h);
 /* Does one of them take a token that the keeper signs? */
 bool handoffs_sign(const struct handoffs *h);
+bool handoffs_exchange(const struct handoffs *h);
 
 /* What goes into the field for this secret: "Bearer abc" (may hold NUL only if the secret does: see credential_check). */
 void handoff_value(const struct handoff *h, struct slice secret, struct buf *out);

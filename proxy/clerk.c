@@ -1,6 +1,7 @@
 /*
  * The clerk: the role that answers operators. Owns the publish listener and the admin socket, and reads the counters of
- * all workers. What it does not know it asks the supervisor (MSG_ADMIN). It sees no bytes of a sandbox.
+ * all workers. What it does not know it asks the supervisor (MSG_ADMIN). It speaks to token endpoints for the keeper
+ * (proxy/broker.h). It sees no bytes of a sandbox.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "base/pack.h"
 #include "base/say.h"
 #include "base/text.h"
+#include "handoff/assertion.h"
+#include "proxy/broker.h"
 #include "proxy/console.h"
 #include "proxy/publish.h"
 #include "proxy/report.h"
@@ -108,6 +111,15 @@ static void tell_metrics(uint64_t ticket)
     buf_free(&body);
 }
 
+/* The public halves of the keys of assertions (RFC 7517 5). */
+static void tell_keys(uint64_t ticket)
+{
+    struct slice jwks = SLICE("{\"keys\":[]}\n");
+
+    bundle_get(clerk.context->files, ASSERTION_JWKS, &jwks);
+    publish_answer(clerk.publish, ticket, &(struct publish_reply){200, "application/jwk-set+json", jwks});
+}
+
 static void on_publish(void *arg, uint64_t ticket, struct slice path)
 {
     (void)arg;
@@ -116,13 +128,15 @@ static void on_publish(void *arg, uint64_t ticket, struct slice path)
     } else if (slice_is(path, "/readyz")) {
         if (!ask_supervisor(ASKER_READY, ticket, 0, SLICE(STATUS_REQUEST)))
             tell_ready(ticket, SLICE(""));
+    } else if (slice_is(path, "/jwks.json")) {
+        tell_keys(ticket);
     } else if (slice_is(path, "/healthz")) {
         publish_answer(clerk.publish, ticket,
                        &(struct publish_reply){200, "text/plain; charset=utf-8", SLICE("ok\n")});
     } else {
         publish_answer(clerk.publish, ticket,
                        &(struct publish_reply){404, "text/plain; charset=utf-8",
-                                               SLICE("there are /healthz, /readyz and /metrics\n")});
+                                               SLICE("there are /healthz, /readyz, /metrics and /jwks.json\n")});
     }
 }
 
@@ -206,6 +220,18 @@ static void keep_fd(int *place, int fd)
     *place = fd;
 }
 
+static void clerk_on_peer(struct role_context *c, enum role peer, int index, int fd)
+{
+    (void)index;
+    broker_open(c);
+    if (peer == ROLE_KEEPER)
+        broker_attach_keeper(fd);
+    else if (peer == ROLE_PORTER)
+        broker_attach_porter(fd);
+    else
+        close(fd);
+}
+
 static void clerk_on_resource(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd)
 {
     (void)c, (void)flag;
@@ -244,6 +270,7 @@ static bool clerk_start(struct role_context *c, struct fault *why)
 {
     (void)why;
     clerk.context = c;
+    broker_open(c);
     clerk.metrics.version = EXEAT_VERSION;
     use_conf(c);
     if (clerk.publish_fd >= 0)
@@ -258,6 +285,7 @@ static void clerk_adopt(struct role_context *c, const struct role_set *before)
 {
     (void)before;
     use_conf(c);
+    broker_use();
 }
 
 static void clerk_on_control(struct role_context *c, enum role_message type, struct slice payload)
@@ -269,6 +297,7 @@ static void clerk_on_control(struct role_context *c, enum role_message type, str
 
 static void clerk_stop(struct role_context *c)
 {
+    broker_close();
     publish_free(clerk.publish);
     console_free(clerk.console);
     clerk.publish = NULL;
@@ -278,6 +307,7 @@ static void clerk_stop(struct role_context *c)
 
 const struct role_ops clerk_ops = {
     .start = clerk_start,
+    .on_peer = clerk_on_peer,
     .on_resource = clerk_on_resource,
     .on_control = clerk_on_control,
     .stop = clerk_stop,

@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "canary/canary.h"
 #include "certs/ca.h"
+#include "handoff/assertion.h"
 #include "net/tls.h"
 #include "proxy/config_check.h"
 #include "proxy/listen_check.h"
@@ -29,6 +30,8 @@ void gateway_config_free(struct gateway_config *c)
     free(c->warnings);
     bundle_free(c->files);
     bundle_free(c->ca);
+    bundle_free(c->assertion);
+    handoffs_free(c->handoffs);
     policy_free(c->policy);
     conf_free(c->added);
     conf_free(c->conf);
@@ -165,7 +168,8 @@ struct gateway_config *gateway_config_load(const char *path, struct fault *why)
     }
     if (!(c->conf = conf_load(path, sections, n, why)) ||
         !(c->added = listen_added_load(conf_text(conf_section(c->conf, "gateway"), "state"), why)) || !config_check(c, path, why) ||
-        !(c->policy = policy_compile(c->conf, why)) || !read_issuers(c, why) || !read_trust(c, why) ||
+        !(c->policy = policy_compile(c->conf, why)) || !(c->handoffs = handoffs_compile(c->conf, c->policy, why)) ||
+        !config_check_sources(c, why) || !read_issuers(c, why) || !read_trust(c, why) ||
         !read_canaries(c, why)) {
         gateway_config_free(c);
         return NULL;
@@ -230,13 +234,27 @@ static bool read_ca(struct gateway_config *c, const char *directory, struct faul
     return ca_add_files(directory, c->ca, why);
 }
 
+static bool read_assertion(struct gateway_config *c, struct fault *why)
+{
+    char *directory = gateway_state(c, ASSERTION_DIRECTORY);
+    bool ok = true;
+
+    bundle_free(c->assertion);
+    c->assertion = bundle_new();
+    if (handoffs_sign(c->handoffs))
+        ok = assertion_ensure(directory, why) && assertion_add_files(directory, c->assertion, why);
+    free(directory);
+    return ok;
+}
+
 bool gateway_ensure_ca(struct gateway_config *c, bool *issued, struct fault *why)
 {
     char *directory = gateway_state(c, "ca");
     const char **hosts;
     size_t n = listed_hosts(c->policy, &hosts);
     bool ok = check_state(c, directory, why) &&
-              ca_ensure_intermediate(directory, c->name, hosts, n, issued, why) && read_ca(c, directory, why);
+              ca_ensure_intermediate(directory, c->name, hosts, n, issued, why) && read_ca(c, directory, why) &&
+              read_assertion(c, why);
 
     free(hosts);
     free(directory);
@@ -287,6 +305,19 @@ static void fill_keeper(struct bundle *b, const struct gateway_config *c)
     copy(b, c->ca, "ca/intermediate.pem");
     copy(b, c->ca, "ca/intermediate.key");
     copy(b, c->ca, "ca/root.pem");
+    if (handoffs_any(c->handoffs))
+        copy_named(b, c, "issuers", "issuer", "jwks");
+    copy(b, c->assertion, ASSERTION_SIGNING);
+}
+
+static void fill_clerk(struct bundle *b, const struct gateway_config *c)
+{
+    if (c->assertion)
+        copy(b, c->assertion, ASSERTION_JWKS);
+    if (!handoffs_exchange(c->handoffs))
+        return;
+    copy_named(b, c, "services", "service", "ca");
+    copy(b, c->files, "ca.system");
 }
 
 struct bundle *gateway_bundle(const struct gateway_config *c, enum role role)
@@ -302,6 +333,8 @@ struct bundle *gateway_bundle(const struct gateway_config *c, enum role role)
         fill_worker(b, c);
     else if (role == ROLE_KEEPER)
         fill_keeper(b, c);
+    else if (role == ROLE_CLERK)
+        fill_clerk(b, c);
     return b;
 }
 

@@ -9,6 +9,7 @@
 #include "authz/policy.h"
 #include "base/bundle.h"
 #include "base/conf.h"
+#include "handoff/handoff.h"
 #include "proxy/role.h"
 
 /* Every section, in the order of proxy.conf.example. */
@@ -18,6 +19,7 @@ struct gateway_config {
     struct conf *conf;
     struct conf *added;      /* listeners made while a gateway ran (proxy/listen_check.h) */
     struct policy *policy;
+    struct handoffs *handoffs;
     int workers;             /* gateway.workers, "auto" counted */
     const char *name;        /* gateway.name; these are borrowed from conf */
     const char *state;       /* gateway.state, absolute */
@@ -26,6 +28,7 @@ struct gateway_config {
     const char *publish;     /* "127.0.0.1:9464" or NULL */
     struct bundle *files;    /* every file but the CA's, as gateway_bundle names them */
     struct bundle *ca;       /* the CA's, as ca_add_files names them; NULL before gateway_ensure_ca */
+    struct bundle *assertion; /* as assertion_add_files names them; empty when no service is told who asks */
     char **warnings;         /* "proxy.conf:12:8: services.npm: ..." */
     size_t n_warnings;
 };
@@ -45,7 +48,7 @@ bool gateway_check_ca(const struct gateway_config *c, struct fault *why);
 
 /*
  * Make the CA's intermediate fit the listed hosts (certs/ca.h), and read it; *issued says whether a new one was
- * written. Before any role is given its bundle.
+ * written. So with the key of assertions, where a service needs one. Before any role is given its bundle.
  */
 bool gateway_ensure_ca(struct gateway_config *c, bool *issued, struct fault *why);
 
@@ -62,7 +65,8 @@ void gateway_digest(const struct gateway_config *c, unsigned char digest[32]);
  *   every role: "proxy.conf", the effective configuration
  *   worker: "issuer.NAME.jwks", "canaries.json" when there are canaries, "ca.system" when a service needs the
  *           system's trust, "service.NAME.ca" for each ca-file, "ca.root.pem", "ca.intermediate.pem" (certificates)
- *   keeper: what ca_add_files puts in
+ *   keeper: what ca_add_files puts in; where it grants credentials "issuer.NAME.jwks" and the keys of assertions
+ *   clerk: "assertion.jwks" when there are such keys; where it exchanges tokens "ca.system" and "service.NAME.ca"
  * After gateway_ensure_ca.
  */
 struct bundle *gateway_bundle(const struct gateway_config *c, enum role role);

@@ -90,6 +90,43 @@ bool config_check(struct gateway_config *c, const char *path, struct fault *why)
            check_canaries(c, why) && check_admin(c, why) && limits_check(c->conf, why);
 }
 
+/* ---- credentials ---- */
+
+/* A variable is the gateway's own: who checks a configuration elsewhere has others (warn_identity). */
+static bool check_source(const struct source *s, struct fault *why)
+{
+    return s->kind == SOURCE_ENV || source_check(s, why);
+}
+
+/* What all sandboxes share can be looked at before the first asks. */
+static bool check_value(const struct handoff *h, struct fault *why)
+{
+    struct secret *value;
+    bool ok;
+
+    if (h->source.kind != SOURCE_FILE || source_is_per_sandbox(&h->source))
+        return true;
+    value = source_read(&h->source, "", why);
+    ok = value && handoff_check(h, secret_slice(value), why);
+    secret_free(value);
+    return ok;
+}
+
+bool config_check_sources(const struct gateway_config *c, struct fault *why)
+{
+    struct fault bad = {0};
+
+    for (size_t i = 0; i < policy_count(c->policy); i++) {
+        const struct handoff *h = handoffs_of(c->handoffs, policy_service(c->policy, i));
+
+        if (h && h->kind == HANDOFF_INJECT && !(check_source(&h->source, &bad) && check_value(h, &bad)))
+            return conf_refuse(h->item, "credential.from", -1, why, "%s", bad.text);
+        if (h && h->secret.kind != SOURCE_NONE && !check_source(&h->secret, &bad))
+            return conf_refuse(h->item, "exchange.secret", -1, why, "%s", bad.text);
+    }
+    return true;
+}
+
 /* ---- going over to another one ---- */
 
 static bool is_same_text(const char *a, const char *b)
@@ -169,6 +206,39 @@ static void warn_services(struct gateway_config *c)
     }
 }
 
+static void warn_variable(struct gateway_config *c, const struct handoff *h, const struct source *s, const char *key)
+{
+    struct fault why = {0};
+
+    if (s->kind == SOURCE_ENV && !source_check(s, &why))
+        warn(c, h->item, key, "services.%s: %s", h->service, why.text);
+}
+
+static void warn_identity(struct gateway_config *c, const struct handoff *h)
+{
+    warn_variable(c, h, &h->source, "credential.from");
+    warn_variable(c, h, &h->secret, "exchange.secret");
+    if (strcmp(conf_text(h->item, "inject-plain"), "accepted") == 0)
+        warn(c, h->item, "inject-plain", "services.%s: the gateway's credential may go out over plain HTTP", h->service);
+    if (h->kind != HANDOFF_INJECT || source_is_per_sandbox(&h->source))
+        return;
+    if (h->shared)
+        warn(c, h->item, "shared-identity", "services.%s cannot tell sandboxes apart: all use one credential", h->service);
+    else
+        warn(c, h->item, "credential.from", "services.%s has one credential, which one sandbox at a time may use; keep one "
+             "for each with {sandbox}, or say shared-identity: accepted", h->service);
+}
+
+static void warn_handoffs(struct gateway_config *c)
+{
+    for (size_t i = 0; i < policy_count(c->policy); i++) {
+        const struct handoff *h = handoffs_of(c->handoffs, policy_service(c->policy, i));
+
+        if (h)
+            warn_identity(c, h);
+    }
+}
+
 /* Whoever sees such a token can use it, from where it was seen first. */
 static void warn_listeners(struct gateway_config *c)
 {
@@ -189,6 +259,7 @@ void config_warn(struct gateway_config *c)
     struct slice canaries;
 
     warn_services(c);
+    warn_handoffs(c);
     warn_listeners(c);
     if (!bundle_get(c->files, "canaries.json", &canaries))
         warn(c, conf_section(c->conf, "canaries"), "file", "there are no canaries: no planted secret can be caught; "

@@ -6,6 +6,8 @@
 
 /* Before any file is read: addresses, ports used twice, what this version does not have. Sets c->workers. */
 bool config_check(struct gateway_config *c, const char *path, struct fault *why);
+/* When the handoffs are compiled: are the credentials there, and nobody else's to read? */
+bool config_check_sources(const struct gateway_config *c, struct fault *why);
 /* After everything compiled: what is allowed and still worth a second look, into c->warnings. */
 void config_warn(struct gateway_config *c);
 

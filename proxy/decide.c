@@ -238,7 +238,7 @@ static enum exchange_state check_coding(struct exchange *x)
 }
 
 /* Who may use the connection, where to, and how it is made: the mark stands for all that is configured about that. */
-static struct bucket *find_bucket(const struct exchange *x, uint64_t mark)
+static struct bucket *find_bucket(const struct exchange *x, uint64_t mark, uint64_t credential)
 {
     struct buf key = {0};
     struct bucket *b;
@@ -249,6 +249,7 @@ static struct bucket *find_bucket(const struct exchange *x, uint64_t mark)
     pack_u8(&key, (uint8_t)x->decision.scheme);
     pack_bytes(&key, slice_of(x->request.host));
     pack_u16(&key, x->request.port);
+    pack_u64(&key, credential);
     b = pool_bucket(x->worker->pool, buf_slice(&key), mark);
     buf_free(&key);
     return b;
@@ -258,14 +259,16 @@ static struct bucket *find_bucket(const struct exchange *x, uint64_t mark)
 static void choose_bucket(struct exchange *x)
 {
     struct tunnel *t = &x->session->tunnel;
-    uint64_t mark = worker_mark(x->worker, x->decision.service);
+    uint64_t mark = worker_mark(x->worker, x->decision.service), credential = x->grant ? grant_mark(x->grant) : 0;
+    bool stays = t->bucket && bucket_is_of(t->bucket, mark) && t->bucket_mark == credential;
 
-    x->bucket = t->bucket && bucket_is_of(t->bucket, mark) ? t->bucket : find_bucket(x, mark);
+    x->bucket = stays ? t->bucket : find_bucket(x, mark, credential);
     bucket_hold(x->bucket);
     if (!t->bucket || t->bucket == x->bucket)
         return;
     bucket_release(t->bucket);
     t->bucket = x->bucket;
+    t->bucket_mark = credential;
     bucket_hold(t->bucket);
 }
 
@@ -324,6 +327,8 @@ static enum exchange_state decide(struct exchange *x)
     if ((refused = check_body(x)) != EXCHANGE_STAY || (refused = check_coding(x)) != EXCHANGE_STAY ||
         (refused = scan_head(x)) != EXCHANGE_STAY)
         return refused;
+    if (service_own_field(x->decision.service))
+        vouch_find(x);
     choose_bucket(x);
     if ((refused = admit_request(x)) != EXCHANGE_STAY)
         return refused;
@@ -352,9 +357,19 @@ static void on_recorded(void *arg, bool ok)
     exchange_feed(x, (struct event){.type = EV_RECORDED, .ok = ok});
 }
 
-/* Recorded and allowed: to the service, by an idle connection when there is one. */
-static enum exchange_state proceed(struct exchange *x)
+/* The grant came after the place was chosen: its connections are for one credential. */
+static void choose_again(struct exchange *x)
 {
+    bucket_release(x->bucket);
+    choose_bucket(x);
+}
+
+enum exchange_state decide_proceed(struct exchange *x)
+{
+    if (vouch_is_due(x))
+        return EXCHANGE_GRANT;
+    if (x->grant)
+        choose_again(x);
     if (exchange_is_connect(x))
         return bucket_has_idle(x->bucket) ? EXCHANGE_CERTIFY : EXCHANGE_DIAL;
     if (!(x->upstream = bucket_take(x->bucket)))
@@ -394,7 +409,7 @@ enum exchange_state decide_on_record(struct exchange *x, struct event ev)
     if (!ev.ok)
         return unrecordable(x, false);
     x->recorded = true;
-    return x->reason ? EXCHANGE_REPLY : proceed(x);
+    return x->reason ? EXCHANGE_REPLY : decide_proceed(x);
 }
 
 /* ---- another policy ---- */
@@ -466,17 +481,22 @@ static enum exchange_state begin_again(struct exchange *x)
 
     buf_clear(&x->out_head);
     buf_clear(&x->dropped);
+    vouch_drop(x); /* it was granted under another policy */
     refused = scan_head(x);
     if (refused == EXCHANGE_RECORD && x->state == EXCHANGE_RECORD)
         return void_record(x);
-    if (refused != EXCHANGE_STAY || !moved)
+    if (refused != EXCHANGE_STAY)
         return refused;
+    if (x->state == EXCHANGE_GRANT && !moved)
+        return decide_proceed(x);
+    if (!moved)
+        return EXCHANGE_STAY;
     bucket_release(x->bucket);
     choose_bucket(x);
     if (x->state == EXCHANGE_COLLECT || x->state == EXCHANGE_RECORD)
         return EXCHANGE_STAY;
     exchange_drop_upstream(x, false);
-    return EXCHANGE_DIAL;
+    return x->state == EXCHANGE_GRANT ? decide_proceed(x) : EXCHANGE_DIAL;
 }
 
 enum exchange_state decide_again(struct exchange *x)

@@ -41,12 +41,12 @@ static void on_end(void *arg)
     leave(arg);
 }
 
-void desk_seat(struct desk *d, int index, int fd)
+void desk_seat(struct desk *d, enum role role, int index, int fd)
 {
     static const struct channel_handler handler = {.on_message = on_message, .on_end = on_end};
     struct visitor *v;
 
-    for (v = d->first; v && v->index != index; v = v->next)
+    for (v = d->first; v && (v->index != index || v->role != role); v = v->next)
         continue;
     if (v)
         leave(v);
@@ -54,6 +54,7 @@ void desk_seat(struct desk *d, int index, int fd)
     if (!v)
         abort();
     v->desk = d;
+    v->role = role;
     v->index = index;
     v->next = d->first;
     d->first = v;
@@ -73,7 +74,7 @@ void desk_answer(struct visitor *v, enum role_message type, const struct buf *pa
 
 void desk_expel(struct visitor *v, const char *what)
 {
-    role_violation(v->desk->context, ROLE_WORKER, v->index, what);
+    role_violation(v->desk->context, v->role, v->index, what);
     leave(v);
 }
 

@@ -1,5 +1,5 @@
 /*
- * The desk of a role that workers ask: one visitor for each worker, as long as its channel lives. A visitor that breaks the
+ * The desk of a role that others ask, most of them workers: one visitor for each, as long as its channel lives. A visitor that breaks the
  * table is shown out: nothing more is read of it, the supervisor is told and ends it, and the others are served on.
  */
 #ifndef PROXY_DESK_H
@@ -13,7 +13,8 @@ struct desk;
 struct visitor {
     struct visitor *next;
     struct desk *desk;
-    int index; /* the worker's */
+    enum role role;
+    int index; /* among those of its kind */
     struct channel *channel;
     unsigned unlisted;
 };
@@ -34,8 +35,8 @@ struct desk {
 
 /* context and rules are kept. */
 void desk_open(struct desk *d, struct role_context *context, const struct desk_rules *rules);
-/* Takes fd, the channel of this worker; the one it had before leaves. */
-void desk_seat(struct desk *d, int index, int fd);
+/* Takes fd, the channel of this process; the one it had before leaves. */
+void desk_seat(struct desk *d, enum role role, int index, int fd);
 void desk_close(struct desk *d);
 
 void desk_answer(struct visitor *v, enum role_message type, const struct buf *payload, int fd);

@@ -28,7 +28,9 @@ static const struct state {
     [EXCHANGE_COLLECT] = {"COLLECT", relay_on_collect, offsetof(struct limits, body_ms),
                           TO(RECORD) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_RECORD] = {"RECORD", decide_on_record, offsetof(struct limits, record_ms),
-                         TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
+                         TO(GRANT) | TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_GRANT] = {"GRANT", vouch_on_grant, offsetof(struct limits, dial_ms),
+                        TO(GRANT) | TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_DIAL] = {"DIAL", reach_on_dial, offsetof(struct limits, dial_ms),
                        TO(DIAL) | TO(TRUST) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_TRUST] = {"TRUST", reach_on_trust, offsetof(struct limits, handshake_ms),
@@ -36,7 +38,7 @@ static const struct state {
     [EXCHANGE_CERTIFY] = {"CERTIFY", reach_on_certify, offsetof(struct limits, handshake_ms),
                           TO(DIAL) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_FORWARD] = {"FORWARD", relay_on_forward, offsetof(struct limits, response_ms),
-                          TO(DIAL) | TO(REPLY) | TO(DONE)},
+                          TO(GRANT) | TO(DIAL) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_REPLY] = {"REPLY", on_reply, 0, TO(DONE)},
     [EXCHANGE_DONE] = {"DONE", on_done, 0, 0},
 };
@@ -55,6 +57,7 @@ static void cancel_operation(struct exchange *x)
     x->waiting = false;
     ask_cancel(x->ask, x->state == EXCHANGE_DIAL ? MSG_DIAL_CANCEL : 0);
     x->ask = NULL;
+    wallet_cancel(&x->vouch);
 }
 
 /*
@@ -204,6 +207,7 @@ void exchange_free(struct exchange *x)
     exchange_drop_upstream(x, false);
     if (x->bucket)
         bucket_release(x->bucket);
+    grant_release(x->grant);
     request_clear(&x->request);
     identity_unref(x->identity);
     secret_free(x->token);

@@ -2,8 +2,8 @@
  * An exchange: one request and its response. Its table of states
  * (exchange.c) is the way of a request:
  *
- *   AUTHORIZE -> COLLECT -> RECORD -> DIAL -> TRUST -> FORWARD -> DONE
- *                                        for CONNECT: -> CERTIFY -> DONE
+ *   AUTHORIZE -> COLLECT -> RECORD -> [GRANT ->] DIAL -> TRUST -> FORWARD -> DONE
+ *                                                   for CONNECT: -> CERTIFY -> DONE
  *   any refusal: -> RECORD (when not yet recorded) -> REPLY -> DONE
  *
  * Callbacks translate into events; exchange_feed is the one function that thinks; handlers return the next
@@ -16,12 +16,14 @@
 #include "proxy/coding.h"
 #include "proxy/flow.h"
 #include "proxy/session.h"
+#include "proxy/wallet.h"
 
 enum exchange_state {
     EXCHANGE_STAY = -1, /* a handler's "no change" */
     EXCHANGE_AUTHORIZE,
     EXCHANGE_COLLECT,
     EXCHANGE_RECORD,
+    EXCHANGE_GRANT,
     EXCHANGE_DIAL,
     EXCHANGE_TRUST,
     EXCHANGE_CERTIFY,
@@ -45,6 +47,7 @@ enum event_type {
     EV_UPSTREAM_FAIL,
     EV_RECORDED,      /* ok: the scribe has it */
     EV_DIALLED,       /* fd and text (the address) */
+    EV_GRANTED,       /* x->grant is there */
     EV_CERTIFIED,     /* bytes: chain, number: not_after */
     EV_REFUSED,       /* porter or keeper said no: reason, text */
     EV_DEADLINE,
@@ -100,6 +103,9 @@ struct exchange {
     struct ask *ask;
 
     /* towards the service */
+    struct grant *grant;   /* the gateway's own credential; NULL: none is needed, or not yet had */
+    struct wallet_wait vouch;
+    unsigned n_grants;
     struct bucket *bucket;
     struct upstream *upstream;
     struct buf out_head;   /* rewritten request head, exactly what will be sent */

@@ -1,6 +1,7 @@
 /* Owns held bytes and the scan of one body. Knows no states and no peers. */
 #include "proxy/flow.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 void flow_start(struct flow *f, struct scanner *scanner, struct slice token, enum framing framing, bool holds)
@@ -8,6 +9,12 @@ void flow_start(struct flow *f, struct scanner *scanner, struct slice token, enu
     *f = (struct flow){.framing = framing, .holds = holds};
     if (framing != FRAMING_NONE)
         f->scan = scan_start(scanner, token);
+}
+
+void flow_guard(struct flow *f, struct scan *guard)
+{
+    assert(!f->holds && !f->guard);
+    f->guard = guard;
 }
 
 static void put(struct flow *f, struct slice bytes)
@@ -61,7 +68,9 @@ struct hit flow_data(struct flow *f, struct slice bytes)
     struct hit hit = whole ? scan_feed_whole(f->scan, bytes, &safe) : scan_feed(f->scan, bytes, &safe);
 
     f->total += bytes.len;
-    if (!f->holds) {
+    if (f->guard) {
+        f->caught = scan_feed(f->guard, bytes, &safe);
+    } else if (!f->holds) {
         emit(f, bytes);
         return hit;
     }
@@ -85,10 +94,12 @@ struct hit flow_end(struct flow *f, struct slice trailers)
 
     if (f->scan)
         hit = scan_finish(f->scan, &safe);
-    if (f->holds)
+    if (f->guard)
+        f->caught = scan_finish(f->guard, &safe);
+    if (f->holds || f->guard)
         release(f, slice_make("", 0), safe);
     f->ended = true;
-    if (!hit.found || !f->holds)
+    if (!f->caught.found && (!hit.found || !f->holds))
         end_framing(f, trailers);
     return hit;
 }
@@ -104,6 +115,7 @@ void flow_attach(struct flow *f, struct stream *to, bool keep)
 void flow_clear(struct flow *f)
 {
     scan_free(f->scan);
+    scan_free(f->guard);
     buf_free(&f->held);
     buf_free(&f->ready);
     *f = (struct flow){0};

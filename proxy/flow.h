@@ -11,6 +11,8 @@
 
 struct flow {
     struct scan *scan;
+    struct scan *guard;  /* of what must not pass, whatever scan says: see flow_guard */
+    struct hit caught;   /* what it found */
     struct buf held;     /* content not yet safe */
     struct buf ready;    /* framed bytes, kept while there is no stream to write to */
     struct stream *to;   /* NULL: collect in ready */
@@ -24,6 +26,11 @@ struct flow {
 
 /* Begin: scanner is kept, token (for its own leak) is borrowed for this call. */
 void flow_start(struct flow *f, struct scanner *scanner, struct slice token, enum framing framing, bool holds);
+/*
+ * Content that only passes (not holds) is held back by guard too (takes it; NULL is fine): of what it looks for, caught then says, no
+ * byte is let go, nor an end. After flow_start, before any content.
+ */
+void flow_guard(struct flow *f, struct scan *guard);
 /* Bytes of content. A found hit means: nothing further is let go (when it holds). */
 struct hit flow_data(struct flow *f, struct slice bytes);
 /* The content is complete. trailers: whole lines, each with its CRLF; may be empty; only chunked content carries them. */

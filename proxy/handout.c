@@ -14,7 +14,7 @@
 /* Who asks whom: the second may say that the first broke its table. */
 static const enum role wiring[][2] = {
     {ROLE_WORKER, ROLE_SCRIBE}, {ROLE_WORKER, ROLE_PORTER}, {ROLE_WORKER, ROLE_KEEPER},
-    {ROLE_PORTER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_SCRIBE},
+    {ROLE_PORTER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_CLERK}, {ROLE_CLERK, ROLE_PORTER},
 };
 
 const char *process_name(const struct process *p)
@@ -183,6 +183,8 @@ void handout_assets(struct supervisor *s, struct process *p)
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
         give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
     }
+    if (p->role == ROLE_KEEPER)
+        give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
     for (int i = 0; (p->role == ROLE_CLERK || p->role == ROLE_SCRIBE) && i < s->assets.n_workers; i++)
         give_counters(s, p, i);
     if (p->role == ROLE_PORTER)

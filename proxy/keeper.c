@@ -1,7 +1,9 @@
 /*
- * The keeper: holds the key of the CA's intermediate. Answers one question, "a leaf for this host", from workers who said
- * first which key it is for; only for hosts that its own policy lists, and only when the record is written. It builds all
- * that it signs: no byte of a worker's gets under a signature but a listed host and the worker's public key.
+ * The keeper: holds the key of the CA's intermediate and that of assertions. Answers two questions of workers: "a leaf for this
+ * host", when they said first which key it is for, only for hosts that its own policy lists; and "a credential for this
+ * service", for a leave token that it verifies itself (proxy/vault.h). Both only when the record is written. It builds all
+ * that it signs: no byte of a worker's gets under a signature but a listed host, the worker's public key, and what a
+ * verified token says.
  */
 #include <openssl/err.h>
 #include <openssl/x509.h>
@@ -16,6 +18,7 @@
 #include "proxy/desk.h"
 #include "proxy/recorder.h"
 #include "proxy/role.h"
+#include "proxy/vault.h"
 
 enum { ISSUES_MAX = 256, IDS_MAX = 1024, LATE_MS = 5000 };
 
@@ -47,10 +50,11 @@ struct client {
     size_t n_issues;
 };
 
-/* What is answered by: a policy, and the CA whose intermediate permits its hosts. */
+/* What is answered by: a policy, the CA whose intermediate permits its hosts, and what grants are made by. */
 struct book {
     const struct policy *policy; /* the role's; NULL: there is no such book */
     struct ca *ca;
+    struct strongbox *box;
 };
 
 static struct keeper {
@@ -258,6 +262,16 @@ static void on_certify(struct client *c, struct slice payload)
         begin_issue(c, id, canonical, s, old && c->before ? c->before : c->form);
 }
 
+static void on_grant(struct client *c, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint32_t id = unpack_u32(&u);
+    bool old = goes_by_before(unpack_u64(&u));
+
+    if (!vault_grant(&c->visitor, id, &u, old ? keeper.before.box : keeper.now.box))
+        desk_expel(&c->visitor, "a malformed GRANT");
+}
+
 /* What a worker says of its key is one SubjectPublicKeyInfo to its exact end. */
 static EVP_PKEY *parse_key(struct slice payload)
 {
@@ -290,6 +304,8 @@ static void on_message(struct visitor *v, uint16_t type, struct slice payload)
         on_leaf_key(c, payload);
     else if (type == MSG_CERTIFY)
         on_certify(c, payload);
+    else if (type == MSG_GRANT && keeper.now.box)
+        on_grant(c, payload);
     else
         desk_expel(v, "a message that workers may not send to it");
 }
@@ -298,6 +314,7 @@ static void on_leave(struct visitor *v)
 {
     struct client *c = (struct client *)v;
 
+    vault_left(v);
     while (c->issues)
         issue_free(c->issues);
     ca_form_free(c->form);
@@ -312,13 +329,18 @@ static const struct desk_rules rules = {.size = sizeof(struct client), .on_messa
 /* The files came before the first peer. A worker may ask before this role is told to go. */
 static void take_context(struct role_context *c)
 {
+    struct role_set set = {c->generation, c->files, c->conf, c->policy};
+
     if (keeper.context)
         return;
     keeper.context = c;
     desk_open(&keeper.desk, c, &rules);
     keeper.recorder = recorder_new(c->loop);
     recorder_stamp(keeper.recorder, c->generation);
-    keeper.now = (struct book){c->policy, ca_load_files(c->files, &keeper.ca_fault)};
+    vault_open(c, keeper.recorder);
+    keeper.now = (struct book){c->policy, ca_load_files(c->files, &keeper.ca_fault), NULL};
+    if (keeper.now.ca)
+        keeper.now.box = strongbox_new(&set, &keeper.ca_fault);
 }
 
 static void keeper_on_peer(struct role_context *c, enum role peer, int index, int fd)
@@ -327,29 +349,33 @@ static void keeper_on_peer(struct role_context *c, enum role peer, int index, in
     if (peer == ROLE_SCRIBE)
         recorder_attach(keeper.recorder, fd);
     else if (peer == ROLE_WORKER)
-        desk_seat(&keeper.desk, index, fd);
+        desk_seat(&keeper.desk, peer, index, fd);
+    else if (peer == ROLE_CLERK)
+        vault_attach_clerk(fd);
     else
         close(fd);
 }
 
 static void keeper_on_resource(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd)
 {
-    (void)c, (void)type, (void)name, (void)flag;
-    close(fd); /* the keeper needs none */
+    (void)c, (void)flag;
+    if (type == MSG_SHARED && slice_is(name, "revocations"))
+        vault_take_revocations(fd);
+    close(fd);
 }
 
 static void keeper_on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
-    (void)type, (void)payload;
-    role_distrust(c, "a message the keeper does not know");
+    if ((type != MSG_FETCHED && type != MSG_NOT_FETCHED) || !vault_fetched(type, payload))
+        role_distrust(c, "a message the keeper does not know");
 }
 
 static bool keeper_start(struct role_context *c, struct fault *why)
 {
     take_context(c);
-    if (!keeper.now.ca && why)
+    if (!keeper.now.box && why)
         *why = keeper.ca_fault;
-    return keeper.now.ca;
+    return keeper.now.box;
 }
 
 static void on_settled(void *arg)
@@ -375,22 +401,26 @@ static bool is_same_file(const struct bundle *a, const struct bundle *b, const c
     return bundle_get(a, name, &one) && bundle_get(b, name, &other) && slice_equals(one, other);
 }
 
+static void keeper_abandon(struct role_context *c)
+{
+    (void)c;
+    strongbox_free(keeper.next.box);
+    if (keeper.next.ca != keeper.now.ca)
+        ca_free(keeper.next.ca);
+    keeper.next = (struct book){0};
+}
+
 static bool keeper_prepare(struct role_context *c, const struct role_set *next, struct fault *why)
 {
     bool same = is_same_file(c->files, next->files, "ca/intermediate.pem") &&
                 is_same_file(c->files, next->files, "ca/intermediate.key") &&
                 is_same_file(c->files, next->files, "ca/root.pem");
 
-    keeper.next = (struct book){next->policy, same ? keeper.now.ca : ca_load_files(next->files, why)};
-    return keeper.next.ca != NULL;
-}
-
-static void keeper_abandon(struct role_context *c)
-{
-    (void)c;
-    if (keeper.next.ca != keeper.now.ca)
-        ca_free(keeper.next.ca);
-    keeper.next = (struct book){0};
+    keeper.next = (struct book){next->policy, same ? keeper.now.ca : ca_load_files(next->files, why), NULL};
+    if (keeper.next.ca && (keeper.next.box = strongbox_new(next, why)))
+        return true;
+    keeper_abandon(c);
+    return false;
 }
 
 static void renew_form(struct client *c)
@@ -423,6 +453,7 @@ static void keeper_settle(struct role_context *c)
         ca_form_free(w->before);
         w->before = NULL;
     }
+    strongbox_free(keeper.before.box);
     if (keeper.before.ca != keeper.now.ca)
         ca_free(keeper.before.ca);
     keeper.before = (struct book){0};

@@ -250,7 +250,7 @@ static void on_message(struct visitor *v, uint16_t type, struct slice payload)
     else if (type == MSG_DIAL_CANCEL)
         on_cancel(c, payload);
     else
-        desk_expel(v, "a message that workers may not send to it");
+        desk_expel(v, "a message that it does not take");
 }
 
 static void on_leave(struct visitor *v)
@@ -281,8 +281,8 @@ static void porter_on_peer(struct role_context *c, enum role peer, int index, in
     take_context(c);
     if (peer == ROLE_SCRIBE)
         recorder_attach(porter.recorder, fd);
-    else if (peer == ROLE_WORKER)
-        desk_seat(&porter.desk, index, fd);
+    else if (peer == ROLE_WORKER || peer == ROLE_CLERK)
+        desk_seat(&porter.desk, peer, index, fd);
     else
         close(fd);
 }

@@ -194,7 +194,8 @@ static enum exchange_state grant_tunnel(struct exchange *x)
                                 .scheme = x->decision.scheme,
                                 .host = text_copy(slice_of(x->request.host)),
                                 .port = x->request.port,
-                                .bucket = x->bucket};
+                                .bucket = x->bucket,
+                                .bucket_mark = x->grant ? grant_mark(x->grant) : 0};
     bucket_hold(x->bucket);
     session_set_identity(s, identity_ref(x->identity), exchange_token(x));
     s->carried = x->carried;

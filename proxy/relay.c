@@ -223,6 +223,14 @@ static bool spoke_first(const struct exchange *x)
     return !x->reused && stream_has_spoken(x->upstream->stream);
 }
 
+/* The grant is over, or of the policy before: the connection waits in the pool for the next one. */
+static enum exchange_state wait_for_grant(struct exchange *x)
+{
+    upstream_park(x->upstream);
+    x->upstream = NULL;
+    return EXCHANGE_GRANT;
+}
+
 static enum exchange_state begin_forward(struct exchange *x)
 {
     struct stream *to = x->upstream->stream;
@@ -230,10 +238,12 @@ static enum exchange_state begin_forward(struct exchange *x)
 
     if (spoke_first(x))
         return service_failed(x, REASON_UPSTREAM_MALFORMED, "it spoke before it was asked");
+    if (vouch_is_due(x))
+        return wait_for_grant(x);
     stream_set_handler(to, exchange_on_upstream, x);
     stream_set_lane(to, &x->party->lane);
     message_expect(x->upstream->response, slice_is(x->head->method, "HEAD"));
-    buf_append(stream_out(to), buf_slice(&x->out_head));
+    vouch_write(x, stream_out(to));
     if (!x->body_done && !x->up.scan)
         begin_flow_up(x);
     if (!x->retried)
@@ -309,32 +319,83 @@ static void scan_response_lines(struct exchange *x, const struct buf *out, size_
     note_response_hit(x, scanner_text(x->worker->scanner, slice_from(buf_slice(out), from)), place);
 }
 
+/* The gateway's own credential comes back: nothing further is told to the client, who must never have it. */
+static enum exchange_state reflected(struct exchange *x, struct hit hit, const char *place)
+{
+    hit.canary = "credential";
+    worker_count(x->worker, COUNTER_CANARY_HITS, 1);
+    evidence_finding(x, &hit, place, REASON_CREDENTIAL_REFLECTED);
+    exchange_drop_upstream(x, false);
+    x->keep_alive = x->keep_alive && x->body_done;
+    return exchange_refuse(x, REASON_CREDENTIAL_REFLECTED, place);
+}
+
+/* Lines for the client, put at the end of out from offset from on: taken back when they hold the credential. */
+static bool lines_reflect(struct exchange *x, struct buf *out, size_t from, struct hit *hit)
+{
+    if (!x->grant)
+        return false;
+    *hit = grant_look(x->grant, slice_from(buf_slice(out), from));
+    if (hit->found)
+        buf_truncate(out, from);
+    return hit->found;
+}
+
+static enum exchange_state pass_interim(struct exchange *x, const struct head *h)
+{
+    struct buf *out = stream_out(x->session->client);
+    size_t before = buf_len(out);
+    struct hit hit;
+
+    if (++x->interims > INTERIM_MAX)
+        return service_failed(x, REASON_UPSTREAM_MALFORMED, "too many interim responses");
+    if (x->head->minor >= 1)
+        rewrite_interim(h, x->worker->gateway, x->worker->via, out);
+    if (lines_reflect(x, out, before, &hit))
+        return reflected(x, hit, "response head");
+    scan_response_lines(x, out, before, "response head");
+    return EXCHANGE_STAY;
+}
+
+/* Of a service that is shown a credential of the gateway's. */
+static enum exchange_state suspect(struct exchange *x, const struct head *h, enum framing framing)
+{
+    if (h->status == 401)
+        vouch_distrust(x);
+    if (framing != FRAMING_NONE && coding_of(h) != CODING_NONE && !service_allows_unscannable(x->decision.service))
+        return service_failed(x, REASON_ANSWER_UNSCANNABLE, NULL);
+    return EXCHANGE_STAY;
+}
+
 static enum exchange_state begin_response(struct exchange *x)
 {
     const struct head *h = message_head(x->upstream->response);
     struct stream *client = x->session->client;
-    size_t before = stream_pending(client);
+    struct buf *out = stream_out(client);
+    size_t before = buf_len(out);
     struct response_frame frame;
+    enum exchange_state next;
+    struct hit hit;
 
     if (h->status == 407)
         return service_failed(x, REASON_UPSTREAM_PROXY_AUTH, NULL);
     if (h->status == 101)
         return service_failed(x, REASON_UPSTREAM_MALFORMED, "101 Switching Protocols, which nobody asked for");
-    if (h->status < 200) {
-        if (++x->interims > INTERIM_MAX)
-            return service_failed(x, REASON_UPSTREAM_MALFORMED, "too many interim responses");
-        if (x->head->minor >= 1)
-            rewrite_interim(h, x->worker->gateway, x->worker->via, stream_out(client));
-        scan_response_lines(x, stream_out(client), before, "response head");
-        return EXCHANGE_STAY;
-    }
+    if (h->status < 200)
+        return pass_interim(x, h);
     frame = frame_for(x, h);
+    if (x->grant && (next = suspect(x, h, frame.framing)) != EXCHANGE_STAY)
+        return next;
+    rewrite_response(h, &frame, x->worker->gateway, x->worker->via, out);
+    if (lines_reflect(x, out, before, &hit))
+        return reflected(x, hit, "response head");
     x->keep_alive = frame.keep_alive;
     x->status = h->status;
     x->response_begun = true;
-    rewrite_response(h, &frame, x->worker->gateway, x->worker->via, stream_out(client));
-    scan_response_lines(x, stream_out(client), before, "response head");
+    scan_response_lines(x, out, before, "response head");
     flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
+    if (x->grant && frame.framing != FRAMING_NONE)
+        flow_guard(&x->down, grant_guard(x->grant));
     x->down.length = frame.framing == FRAMING_LENGTH ? frame.length : 0;
     flow_attach(&x->down, client, false);
     return EXCHANGE_STAY;
@@ -348,25 +409,36 @@ static bool is_reusable(const struct exchange *x, const struct head *h)
            stream_input(s).len == 0 && stream_pending(s) == 0;
 }
 
-static void end_response(struct exchange *x)
+static enum exchange_state end_response(struct exchange *x)
 {
     const struct message *m = x->upstream->response;
     size_t n = 0;
     const struct field *trailers = message_trailers(m, &n);
+    enum exchange_state next = EXCHANGE_STAY;
     struct buf lines = {0};
+    struct hit hit;
 
     rewrite_response_trailers(message_head(m), trailers, n, x->worker->gateway, &lines);
-    scan_response_lines(x, &lines, 0, "response trailer");
-    note_response_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");
+    if (lines_reflect(x, &lines, 0, &hit)) {
+        next = reflected(x, hit, "response trailer");
+    } else {
+        scan_response_lines(x, &lines, 0, "response trailer");
+        note_response_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");
+        if (x->down.caught.found)
+            next = reflected(x, x->down.caught, "response body");
+    }
     buf_free(&lines);
+    return next;
 }
 
 static enum exchange_state response_complete(struct exchange *x)
 {
     struct message *m = x->upstream->response;
     bool reusable = is_reusable(x, message_head(m));
+    enum exchange_state next = end_response(x);
 
-    end_response(x);
+    if (next != EXCHANGE_STAY)
+        return next;
     x->response_done = true;
     stream_flush(x->session->client);
     message_reset(m);
@@ -390,6 +462,12 @@ static enum exchange_state message_complete(struct exchange *x)
     return EXCHANGE_STAY;
 }
 
+static enum exchange_state pass_piece(struct exchange *x, struct slice piece)
+{
+    note_response_hit(x, flow_data(&x->down, piece), "response body");
+    return x->down.caught.found ? reflected(x, x->down.caught, "response body") : EXCHANGE_STAY;
+}
+
 static enum exchange_state take_response(struct exchange *x, bool *more)
 {
     struct stream *from = x->upstream->stream;
@@ -402,7 +480,7 @@ static enum exchange_state take_response(struct exchange *x, bool *more)
     if (event == MESSAGE_BAD)
         return service_failed(x, REASON_UPSTREAM_MALFORMED, why.text);
     if (event == MESSAGE_BODY)
-        note_response_hit(x, flow_data(&x->down, message_body(m)), "response body");
+        next = pass_piece(x, message_body(m));
     else if (event == MESSAGE_HEAD)
         next = begin_response(x);
     else if (event == MESSAGE_MORE)

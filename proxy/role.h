@@ -55,7 +55,7 @@ enum role_message {
     MSG_VIOLATION,   /* u8 role, u16 index, bytes what: this peer broke its table; only from those it asks (the wiring) */
 
     /* keeper -> supervisor, which reads what the operator keeps somewhere (proxy/sources.h) */
-    MSG_FETCH,       /* u32 id, u64 generation, bytes service, bytes sandbox, i64 until: the end of what its leave token allows */
+    MSG_FETCH,       /* u32 id, bytes service, bytes issuer, bytes sandbox, i64 until: the end of what its leave token allows */
     MSG_FETCHED,     /* supervisor -> keeper: u32 id, i64 until (0: it does not say), bytes credential, bytes secret of an exchange's client */
     MSG_NOT_FETCHED, /* supervisor -> keeper: u32 id, u16 reason, bytes detail */
 
@@ -72,7 +72,7 @@ enum role_message {
     MSG_REFUSED,       /* scribe: u64 role_seq, bytes text: why, for people */
 
     /*
-     * worker -> porter. generation: of the policy that the worker decided by. The porter judges by the same one while it
+     * worker -> porter, and clerk -> porter for token endpoints. generation: of the policy that the worker decided by. The porter judges by the same one while it
      * has it, that is until every worker has another, and by its newest otherwise.
      */
     MSG_DIAL = 200, /* u32 id, u64 generation, 16 bytes exchange id, bytes sandbox, bytes host (canonical), u16 port */
@@ -100,7 +100,7 @@ struct role_set {
     uint64_t generation;
     struct bundle *files;
     struct conf *conf;
-    struct policy *policy; /* compiled in worker, porter, keeper; NULL in the others */
+    struct policy *policy; /* compiled in worker, porter, keeper, clerk; NULL in the others */
 };
 
 /* What every role works with. The last four are the set in force. */
@@ -111,7 +111,7 @@ struct role_context {
     struct channel *control; /* to the supervisor */
     struct bundle *files;
     struct conf *conf;
-    struct policy *policy;   /* compiled in worker, porter, keeper; NULL in the others */
+    struct policy *policy;   /* compiled in worker, porter, keeper, clerk; NULL in the others */
     uint64_t generation;
     int directory;   /* of MSG_DIRECTORY (borrowed from the role that took it); -1: none */
     unsigned walls;  /* that stood before it came (proxy/cell.h) */

@@ -28,6 +28,7 @@ struct tunnel {
     char *host;   /* canonical */
     uint16_t port;
     struct bucket *bucket; /* where its connections to the service are; held */
+    uint64_t bucket_mark;  /* of the gateway's credential that they are for; 0: none, or the sandbox's own */
 };
 
 struct exchange;

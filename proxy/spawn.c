@@ -17,12 +17,12 @@
 /* Over every range that Debian, systemd and container tools hand out by themselves. */
 enum { SPARE_UID = 2119827456 };
 
-bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool *named)
+static bool find_user(const char *prefix, const char *what, unsigned spare, uid_t *uid, gid_t *gid, bool *named)
 {
     char name[80];
     const struct passwd *user;
 
-    snprintf(name, sizeof name, "%s-%s", prefix, role_name(role));
+    snprintf(name, sizeof name, "%s-%s", prefix, what);
     user = getpwnam(name);
     *named = user != NULL;
     if (user) {
@@ -30,13 +30,18 @@ bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool
         *gid = user->pw_gid;
         return *uid != 0;
     }
-    *uid = SPARE_UID + (uid_t)role;
+    *uid = SPARE_UID + (uid_t)spare;
     *gid = (gid_t)*uid;
     return getpwuid(*uid) == NULL;
 }
 
+bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool *named)
+{
+    return find_user(prefix, role_name(role), role, uid, gid, named);
+}
+
 /* Only what is safe between fork and exec; failing is exiting. */
-static void become(const struct spawn_plan *plan)
+static void become(uid_t uid, gid_t gid)
 {
     static const struct rlimit no_core = {0, 0};
     struct rlimit files;
@@ -46,9 +51,8 @@ static void become(const struct spawn_plan *plan)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    if (plan->uid) {
-        if (setgroups(0, NULL) < 0 || setresgid(plan->gid, plan->gid, plan->gid) < 0 ||
-            setresuid(plan->uid, plan->uid, plan->uid) < 0)
+    if (uid) {
+        if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
             _exit(3);
     }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -83,7 +87,7 @@ static void run_role(const struct spawn_plan *plan, int control, int program)
         argv[n++] = (char *)"apart";
     if (plan->debug)
         argv[n] = (char *)"debug";
-    become(plan);
+    become(plan->uid, plan->gid);
     fexecve(ROLE_CONTROL_FD + 1, argv, nothing);
     _exit(3);
 }
@@ -120,5 +124,55 @@ pid_t spawn_role(const struct spawn_plan *plan, int *control, struct fault *why)
         return -1;
     }
     *control = pair[0];
+    return pid;
+}
+
+static void run_program(char *const words[], uid_t uid, gid_t gid, int output)
+{
+    char *nothing[] = {NULL};
+    int null = open("/dev/null", O_RDWR);
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
+        setpgid(0, 0) < 0 || chdir("/") < 0)
+        _exit(3);
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    become(uid, gid);
+    execve(words[0], words, nothing);
+    _exit(127);
+}
+
+pid_t spawn_program(char *const words[], const char *prefix, int *output, struct fault *why)
+{
+    int ends[2], high;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    bool named;
+    pid_t pid;
+
+    if (geteuid() == 0 && !find_user(prefix, "exec", N_ROLES, &uid, &gid, &named)) {
+        fault_set(why, FAULT_REFUSED, "no user of its own for programs: create %s-exec", prefix);
+        return -1;
+    }
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        fault_set(why, FAULT_IO, "pipe: %s", strerror(errno));
+        return -1;
+    }
+    high = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+    close(ends[1]);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    pid = fork();
+    if (pid == 0)
+        run_program(words, uid, gid, high);
+    close(high);
+    if (pid < 0) {
+        fault_set(why, FAULT_IO, "fork: %s", strerror(errno));
+        close(ends[0]);
+        return -1;
+    }
+    *output = ends[0];
     return pid;
 }

@@ -39,6 +39,14 @@ pid_t spawn_role(const struct spawn_plan *plan, int *control, struct fault *why)
  */
 bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool *named);
 
+/*
+ * Run a program of the operator's (words: its absolute path and arguments, ended by NULL), which prints a credential: empty
+ * environment, nothing on its standard input and error, as a user of its own when we are root (PREFIX-exec, or a number that
+ * no user has), no_new_privs, no core dump, in a process group of its own, killed when we die. *output is ours: the end of
+ * its standard output, non-blocking. -1 and why when it cannot be started.
+ */
+pid_t spawn_program(char *const words[], const char *prefix, int *output, struct fault *why);
+
 /* What a role runs: the hidden command `role NAME INDEX`. apart: in a network namespace of its own. Returns the exit status. */
 int role_main(const char *name, int index, bool apart, bool debug);
 

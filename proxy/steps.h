@@ -12,6 +12,22 @@ typedef enum exchange_state exchange_handler(struct exchange *x, struct event ev
 exchange_handler decide_on_authorize, decide_on_record;           /* decide.c */
 exchange_handler reach_on_dial, reach_on_trust, reach_on_certify; /* reach.c */
 exchange_handler relay_on_collect, relay_on_forward;              /* relay.c */
+exchange_handler vouch_on_grant;                                  /* vouch.c */
+
+/* Recorded and allowed: by an idle connection of its bucket, or by a new one; before that by way of GRANT where one is due. */
+enum exchange_state decide_proceed(struct exchange *x);
+
+/*
+ * The gateway's own credential (vouch.c), of services that have one (service_own_field).
+ *   find: x->grant is one that is at hand, or NULL.     drop: it is needed no more, nor waited for.
+ *   is_due: it must be had before anything goes out.    distrust: the service did not take it.
+ *   write: the request's head, with the credential when there is one.
+ */
+void vouch_find(struct exchange *x);
+void vouch_drop(struct exchange *x);
+bool vouch_is_due(const struct exchange *x);
+void vouch_distrust(struct exchange *x);
+void vouch_write(const struct exchange *x, struct buf *out);
 
 /*
  * Limits (admit.c). Each gives EXCHANGE_STAY, or the state after a refusal.

@@ -15,6 +15,7 @@
 #include "proxy/notify.h"
 #include "proxy/powers.h"
 #include "proxy/reload.h"
+#include "proxy/sources.h"
 #include "proxy/spawn.h"
 #include "proxy/suspects.h"
 
@@ -215,6 +216,8 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         on_violation(p, payload);
     } else if (type == MSG_ADMIN && p->role == ROLE_CLERK) {
         on_admin(p, payload);
+    } else if (type == MSG_FETCH && p->role == ROLE_KEEPER && sources_fetch(the_supervisor->sources, p, payload)) {
+        return;
     } else if (type == MSG_DID) {
         reload_on_did(the_supervisor->reload, p, payload);
     } else if (type == MSG_CANNOT) {
@@ -346,10 +349,12 @@ static void on_child(void *arg, int signal)
     pid_t pid;
 
     (void)signal;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        sources_on_child(s->sources, pid, status);
         for (size_t i = 0; i < s->n_processes; i++)
             if (s->processes[i].pid == pid)
                 on_death(s, &s->processes[i], status);
+    }
 }
 
 /* ---- stopping: those who take work first, the scribe last ---- */
@@ -478,6 +483,7 @@ static void clear(struct supervisor *s)
     timer_free(s->pulse);
     reload_free(s->reload);
     suspects_free(s->suspects);
+    sources_free(s->sources);
     assets_close(&s->assets);
     recorder_free(s->recorder);
     loop_free(s->loop);
@@ -498,6 +504,7 @@ int supervisor_run(struct gateway_config *config, const char *path, bool debug)
     recorder_stamp(s.recorder, s.generation);
     s.reload = reload_new(&s, path);
     s.suspects = suspects_new();
+    s.sources = sources_new(&s);
     s.stop_timer = timer_new(s.loop, on_stop_late, &s);
     signal(SIGPIPE, SIG_IGN);
     if (!assets_open(&s.assets, config, &why)) {

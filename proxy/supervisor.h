@@ -37,6 +37,7 @@ struct process {
 struct json_t;
 struct reload;
 struct suspects;
+struct sources;
 
 /* Who asked for something through the admin socket; its id is of the question that is answered. clerk NULL: a signal. */
 struct asker {
@@ -59,6 +60,7 @@ struct supervisor {
     struct recorder *recorder; /* what people order is recorded too */
     struct reload *reload;
     struct suspects *suspects; /* sandboxes that were there when workers crashed */
+    struct sources *sources;
     struct buf notes; /* what is off, one line each */
 };
 

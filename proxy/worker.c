@@ -116,6 +116,7 @@ static void on_tick(void *arg)
     }
     gate_tick(w);
     pool_tick(w->pool);
+    wallet_tick(w->wallet);
     tally_refresh(w->tally, loop_now_ms(w->loop));
     parties_tick(w->parties, loop_now_ms(w->loop), w->stopping);
     look_at_authority(w);
@@ -223,6 +224,7 @@ static struct worker *prepare(struct role_context *c)
     TAILQ_INIT(&w->strangers);
     w->porter = asks_new(c->loop, ASKS_MAX);
     w->keeper = asks_new(c->loop, ASKS_MAX);
+    w->wallet = wallet_new(c->loop, w->keeper);
     w->tally = tally_new();
     w->lanes = lanes_new(c->loop, TURN_NS, LEAST_NS, ALONE_NS, NULL);
     lane_init(&w->idle, w->lanes);

@@ -18,6 +18,7 @@
 #include "proxy/recorder.h"
 #include "proxy/role.h"
 #include "proxy/upstream.h"
+#include "proxy/wallet.h"
 
 struct session;
 struct terms;
@@ -42,6 +43,7 @@ struct worker {
 
     struct recorder *recorder;
     struct asks *porter, *keeper;
+    struct wallet *wallet; /* credentials that the keeper granted */
     struct pool *pool;
     struct counters *counters;
     struct tally *tally;

@@ -1,0 +1,20 @@
+/*
+ * The clerk's part of a token exchange (RFC 8693): it speaks to the token endpoint, by a descriptor that the porter dialled,
+ * checked and recorded, so that the clerk itself can neither resolve nor connect. It composes nothing: form and
+ * authorization are the keeper's; to which endpoint they go is its own configuration's.
+ */
+#ifndef PROXY_BROKER_H
+#define PROXY_BROKER_H
+
+#include "proxy/role.h"
+
+/* Works by the set that context holds now, and by each later one after broker_use. context is kept. */
+void broker_open(struct role_context *context);
+void broker_use(void);
+/* Take fd: the channels. */
+void broker_attach_keeper(int fd);
+void broker_attach_porter(int fd);
+/* The end: who waits hears no more. */
+void broker_close(void);
+
+#endif
