@@ -3,10 +3,15 @@
 #include <openssl/x509.h>
 #include <sys/wait.h>
 
+#include "authz/issuer.h"
+#include "authz/revocation.h"
+#include "authz/signer.h"
 #include "base/pack.h"
 #include "base/say.h"
 #include "certs/leaf.h"
+#include "handoff/assertion.h"
 #include "journal/record.h"
+#include "proxy/limits.h"
 #include "proxy/role.h"
 #include "tests/unit/ca_fixture.h"
 #include "tests/unit/record_fixture.h"
@@ -44,6 +49,18 @@ static const char configuration[] =
     "  files: {hosts: [\"*.files.test\"], ports: [443], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n"
     "  plain: {hosts: [plain.test], plain-ports: [80], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n";
 
+/* Where credentials are granted: the worker shows a token of the issuer ci. */
+static const char granting[] =
+    "gateway: {name: gw.test}\n"
+    "issuers: {ci: {issuer: \"https://ci\", jwks: /ci.jwks, max-lifetime: 1h, leeway: 0s}}\n"
+    "services:\n"
+    "  registry: {hosts: [registry.test], allow: [\"GET /**\"], scope: a, audit: \"waived: t\", assert: {as: bearer}}\n"
+    "  files: {hosts: [\"*.files.test\"], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n";
+
+static const struct conf_key gateway_keys[] = {{"name", CONF_NAME, NULL, NULL, "name", CONF_REQUIRED}};
+static const struct conf_section gateway_section = {"gateway", false, gateway_keys, 1, ""};
+static const struct conf_section *const granting_sections[] = {&gateway_section, &issuers_section, &services_section, &limits_section};
+
 /* What the scribe does with what it gets. */
 enum scribe { ACKNOWLEDGES, REFUSES, IS_SILENT, IS_GONE };
 
@@ -57,6 +74,11 @@ struct bench {
     struct buf records;
     char story[512]; /* what the worker was answered: "+1 " or "-2 " */
     struct buf chain;
+    bool grants;
+    struct signer *issuer; /* of those who grant */
+    struct revocations *revocations;
+    char granted[1024];
+    int64_t until_s;
 };
 
 static void answer(struct bench *b)
@@ -84,12 +106,29 @@ static void on_scribe(void *arg, uint16_t type, struct slice payload, int fd)
     assert_int_equal(fd, -1);
     b->last = first + n - 1;
     while (record_next(&batch, &kind, &b->records, &bad)) {
-        assert_int_equal(kind, RECORD_CERTIFICATE);
+        assert_int_equal(kind, b->grants ? RECORD_GRANT : RECORD_CERTIFICATE);
         buf_char(&b->records, '\n');
     }
     assert_false(bad);
     if (b->how == ACKNOWLEDGES || b->how == REFUSES)
         answer(b);
+}
+
+static void on_grant(struct bench *b, uint16_t type, struct unpack *u)
+{
+    struct slice text;
+    uint16_t reason = type == MSG_NOT_GRANTED ? unpack_u16(u) : 0;
+
+    if (type == MSG_GRANTED) {
+        b->until_s = (int64_t)unpack_u64(u);
+        assert_int_equal(unpack_u64(u), 0); /* the sandbox's own: no mark */
+        assert_int_equal(unpack_u8(u), 0);
+    }
+    text = unpack_bytes(u);
+    snprintf(b->granted, sizeof b->granted, "%.*s", SLICE_ARG(reason ? slice_of(reason_code(reason)) : text));
+    if (type == MSG_GRANTED)
+        assert_true(slice_ends(text, unpack_bytes(u))); /* what must not come back */
+    assert_true(unpack_done(u));
 }
 
 static void on_worker(void *arg, uint16_t type, struct slice payload, int fd)
@@ -100,6 +139,10 @@ static void on_worker(void *arg, uint16_t type, struct slice payload, int fd)
     size_t used = strlen(b->story);
 
     assert_int_equal(fd, -1);
+    if (type == MSG_GRANTED || type == MSG_NOT_GRANTED) {
+        on_grant(b, type, &u);
+        return;
+    }
     if (type == MSG_CERTIFIED) {
         unpack_u64(&u);
         buf_clear(&b->chain);
@@ -171,6 +214,29 @@ static void ask(struct bench *b, uint32_t id, const char *host)
     ask_by(b, b->context.generation, id, host);
 }
 
+static bool grant_tests;
+
+/* Keys of an issuer and of assertions, and revocations that are empty. */
+static void prepare_grants(struct bench *b)
+{
+    char *issuer = path_of(b->f, "ci.key"), *keys = path_of(b->f, "assertion"), *list = path_of(b->f, "revocations");
+    struct buf jwks;
+
+    b->grants = true;
+    assert_true(signer_create(b->f->directory, "ci", NULL));
+    b->issuer = signer_load(issuer, NULL);
+    jwks = read_of(b->f, "ci.jwks");
+    bundle_add(b->context.files, "issuer.ci.jwks", buf_slice(&jwks));
+    assert_true(assertion_ensure(keys, NULL) && assertion_add_files(keys, b->context.files, NULL));
+    b->context.conf = conf_parse(slice_of(granting), "proxy.conf", "/", granting_sections, 4, NULL);
+    b->revocations = revocations_create(list, NULL);
+    keeper_ops.on_resource(&b->context, MSG_SHARED, SLICE("revocations"), false, dup(revocations_fd(b->revocations)));
+    buf_free(&jwks);
+    free(issuer);
+    free(keys);
+    free(list);
+}
+
 static void start(struct bench *b, struct fixture *f, enum scribe how)
 {
     static const struct conf_section *const sections[] = {&services_section};
@@ -183,6 +249,8 @@ static void start(struct bench *b, struct fixture *f, enum scribe how)
     b->context.files = bundle_new();
     assert_true(ca_add_files(f->directory, b->context.files, NULL));
     b->context.conf = conf_parse(slice_of(configuration), "proxy.conf", "/", sections, 1, &why);
+    if (grant_tests)
+        prepare_grants(b);
     if (!b->context.conf || !(b->context.policy = policy_compile(b->context.conf, &why)))
         fail_msg("%s", why.text);
     if (how != IS_GONE) {
@@ -363,6 +431,139 @@ static void leave(struct bench *b)
 static void test_a_worker_leaves_and_comes_back(void **state)
 {
     assert_int_equal(status_of(state, leave, IS_SILENT), 0);
+}
+
+/* ---- grants ---- */
+
+struct shown {
+    const char *audience, *scope, *jti;
+    int64_t issued, expires; /* from now */
+};
+
+/* A leave token (give). */
+static char *token_of(struct bench *b, const struct shown *t)
+{
+    int64_t now = clock_wall_s();
+    struct signer_claims claims = {.issuer = "https://ci", .sandbox = "vm1", .client_id = "c", .audience = t->audience,
+                                   .scope = t->scope, .jti = t->jti, .issued_s = now + t->issued, .expires_s = now + t->expires};
+    struct buf out = {0};
+
+    assert_true(signer_issue(b->issuer, &claims, &out, NULL));
+    return buf_take_text(&out);
+}
+
+static void ask_grant(struct bench *b, const char *service, const char *token)
+{
+    struct buf out = {0};
+
+    b->granted[0] = '\0';
+    pack_u32(&out, 4);
+    pack_u64(&out, b->context.generation);
+    pack_bytes(&out, slice_of(service));
+    pack_bytes(&out, slice_of(token));
+    channel_send(b->worker, MSG_GRANT, buf_slice(&out), -1);
+    buf_free(&out);
+    turn(b);
+}
+
+static const struct {
+    const char *name, *service;
+    struct shown token;
+    const char *answer; /* how it begins, or the reason */
+} grants_asked[] = {
+    {"a good token", "registry", {"gw.test", "a b", "good", 0, 600}, "Bearer eyJ"},
+    {"a token that is over", "registry", {"gw.test", "a", "over", -900, -1}, "token_expired"},
+    {"a token for another gateway", "registry", {"other.test", "a", "else", 0, 600}, "token_audience"},
+    {"a token without the service's scope", "registry", {"gw.test", "b", "narrow", 0, 600}, "scope_missing"},
+    {"a token that lives too long", "registry", {"gw.test", "a", "long", 0, 7200}, "token_lifetime"},
+    {"a token that was revoked", "registry", {"gw.test", "a", "taken-back", 0, 600}, "token_revoked"},
+    {"a service that has no credential", "files", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
+    {"a service that is not there", "nobody", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
+};
+
+static void grants_by_token(struct bench *b)
+{
+    assert_true(revocations_add(b->revocations, REVOKE_JTI, SLICE("taken-back"), 0, NULL));
+    for (size_t i = 0; i < sizeof grants_asked / sizeof *grants_asked; i++) {
+        char *token = token_of(b, &grants_asked[i].token);
+
+        buf_clear(&b->records);
+        ask_grant(b, grants_asked[i].service, token);
+        if (!slice_starts(slice_of(b->granted), slice_of(grants_asked[i].answer)))
+            fail_msg("%s: %s", grants_asked[i].name, b->granted);
+        if (strcmp(grants_asked[i].answer, "policy_changed") != 0)
+            must_record(b, i ? "\"action\":\"deny\"" : "\"action\":\"allow\"");
+        free(token);
+    }
+}
+
+static void grants(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_by_token, ACKNOWLEDGES), 0);
+    grant_tests = false;
+}
+
+/* No longer than a minute, nor than the token: whatever comes first. */
+static void grants_for_a_while(struct bench *b)
+{
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "long", 0, 600});
+    char *ends = token_of(b, &(struct shown){"gw.test", "a", "short", 0, 20});
+    int64_t now;
+
+    ask_grant(b, "registry", token);
+    now = clock_wall_s();
+    assert_in_range(b->until_s, now + 50, now + 60);
+    ask_grant(b, "registry", ends);
+    assert_in_range(b->until_s, now + 10, now + 21);
+    must_record(b, "\"sandbox\":\"vm1\"");
+    must_record(b, "\"kind\":\"assert\"");
+    free(token);
+    free(ends);
+}
+
+static void a_grant_is_short(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_for_a_while, ACKNOWLEDGES), 0);
+    grant_tests = false;
+}
+
+static void grants_nothing(struct bench *b)
+{
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600});
+
+    ask_grant(b, "registry", token);
+    assert_string_equal(b->granted, b->how == IS_SILENT ? "" : "record_unavailable");
+    free(token);
+}
+
+static void no_record_no_grant(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_nothing, REFUSES), 0);
+    assert_int_equal(status_of(state, grants_nothing, IS_SILENT), 0);
+    assert_int_equal(status_of(state, grants_nothing, IS_GONE), 0);
+    grant_tests = false;
+}
+
+static void changes_a_token(struct bench *b)
+{
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600});
+
+    token[strlen(token) - 10] = token[strlen(token) - 10] == 'A' ? 'B' : 'A';
+    ask_grant(b, "registry", token);
+    assert_string_equal(b->granted, "token_signature");
+    ask_grant(b, "registry", "");
+    assert_string_equal(b->granted, "token_malformed");
+    free(token);
+}
+
+static void a_changed_token_gets_nothing(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, changes_a_token, ACKNOWLEDGES), 0);
+    grant_tests = false;
 }
 
 /* ---- another configuration ---- */
@@ -547,6 +748,12 @@ static void ask_cut(struct bench *b)
     turn(b);
 }
 
+static void ask_grant_cut(struct bench *b)
+{
+    channel_send(b->worker, MSG_GRANT, SLICE("\1\0\0\0\377"), -1);
+    turn(b);
+}
+
 static void ask_another_role(struct bench *b)
 {
     channel_send(b->worker, MSG_DIAL, SLICE(""), -1);
@@ -583,6 +790,7 @@ static const struct {
     {"a host that is not canonical", ask_not_canonical},
     {"an address", ask_address},
     {"a question cut short", ask_cut},
+    {"a question for a grant cut short", ask_grant_cut},
     {"a question for the porter", ask_another_role},
     {"a descriptor with a key", ask_with_descriptor},
     {"65 questions for hosts that are not listed", ask_unlisted_often},
@@ -615,6 +823,10 @@ int main(void)
         ROW(test_what_waits_for_one_certificate_is_bounded),
         ROW(test_exactly_the_listed_hosts),
         ROW(test_a_worker_leaves_and_comes_back),
+        ROW(grants),
+        ROW(a_grant_is_short),
+        ROW(no_record_no_grant),
+        ROW(a_changed_token_gets_nothing),
         ROW(test_two_generations),
         ROW(test_what_was_built_is_given_up),
         ROW(test_what_cannot_be_built_changes_nothing),
