@@ -15,7 +15,7 @@ from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 import jwt
 import pytest
 
-from gateway import Gateway, connect_head, exeat, free_port, wait_until
+from gateway import EXEAT, TREE, Gateway, clean_environment, connect_head, exeat, free_port, wait_until
 from origin import Origin, make_pki, ok
 
 PLAIN = """
@@ -794,3 +794,29 @@ def test_an_exchange_that_fails_is_a_reason(exchanging, tls, sts, row):
 
 def test_nothing_of_it_was_outside_a_cell(exchanging):
     assert exchanging.records(kind="finding", reason="role_violation") == []
+
+
+# ---- the page
+
+
+def test_the_commands_of_the_page_work(asserting, tmp_path):
+    """docs/credentials.md: its shell lines, and its configuration, as they stand there."""
+    page = (TREE / "docs" / "credentials.md").read_text()
+    g = Gateway(tmp_path / "state", "  {}")
+    blocks = {kind: [b for k, b in re.findall(r"```(\w+)\n(.*?)```", page, re.DOTALL) if k == kind] for kind in ("sh", "yaml")}
+    (g.directory / "creds").mkdir()
+    write_secret(g.directory / "sts.secret", "client-secret-1")
+    services = [b for b in blocks["yaml"] if b.startswith("services:\n")]
+    assert len(services) == 2
+    g.write("".join(b.removeprefix("services:\n") for b in services))
+    environment = clean_environment(PATH=f"{EXEAT.parent}:/usr/bin:/bin", EXEAT_CONFIG=str(g.config))
+    g.start()
+    try:
+        for block in blocks["sh"]:
+            done = subprocess.run(["bash", "-ec", block], cwd=g.directory, env=environment, input="secret-of-vm1\n",
+                                  capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, block + done.stderr
+    finally:
+        g.stop()
+    assert (g.directory / "creds" / "vm1.token").stat().st_mode & 0o777 == 0o600
+    assert len(json.loads((g.directory / "gateway.jwks").read_text())["keys"]) == 1
