@@ -341,6 +341,8 @@ static struct identity *verify(const struct strongbox *b, const struct handoff *
         return NULL;
     if (revocations_has(vault.revocations, i, now_s))
         fault_reason(why, REASON_TOKEN_REVOKED, "the token was revoked");
+    else if (revocations_quarantines(vault.revocations, i))
+        fault_reason(why, REASON_SANDBOX_QUARANTINED, "the sandbox is in quarantine");
     else if (!identity_has_scope(i, h->scope))
         fault_reason(why, REASON_SCOPE_MISSING, "service %s wants the scope %.60s", h->service, h->scope);
     else

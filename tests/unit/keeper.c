@@ -444,7 +444,7 @@ struct shown {
 static char *token_of(struct bench *b, const struct shown *t)
 {
     int64_t now = clock_wall_s();
-    struct signer_claims claims = {.issuer = "https://ci", .sandbox = "vm1", .client_id = "c", .audience = t->audience,
+    struct signer_claims claims = {.issuer = "https://ci", .sandbox = strcmp(t->jti, "held") == 0 ? "vm-held" : "vm1", .client_id = "c", .audience = t->audience,
                                    .scope = t->scope, .jti = t->jti, .issued_s = now + t->issued, .expires_s = now + t->expires};
     struct buf out = {0};
 
@@ -477,6 +477,7 @@ static const struct {
     {"a token without the service's scope", "registry", {"gw.test", "b", "narrow", 0, 600}, "scope_missing"},
     {"a token that lives too long", "registry", {"gw.test", "a", "long", 0, 7200}, "token_lifetime"},
     {"a token that was revoked", "registry", {"gw.test", "a", "taken-back", 0, 600}, "token_revoked"},
+    {"a sandbox in quarantine", "registry", {"gw.test", "a", "held", 0, 600}, "sandbox_quarantined"},
     {"a service that has no credential", "files", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
     {"a service that is not there", "nobody", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
 };
@@ -484,6 +485,7 @@ static const struct {
 static void grants_by_token(struct bench *b)
 {
     assert_true(revocations_add(b->revocations, REVOKE_JTI, SLICE("taken-back"), 0, NULL));
+    assert_true(revocations_quarantine(b->revocations, &(struct quarantine){.sandbox = SLICE("vm-held"), .by = SLICE("admin")}, NULL));
     for (size_t i = 0; i < sizeof grants_asked / sizeof *grants_asked; i++) {
         char *token = token_of(b, &grants_asked[i].token);
 
