@@ -16,9 +16,12 @@
 #include "proxy/handout.h"
 #include "proxy/spawn.h"
 
-enum { RUN_MS = 8000, RUNS_MAX = 16, WAITING_MAX = 256, KEPT_MAX = 4096 };
+enum { RUN_MS = 8000, AGAIN_MS = 2000, RUNS_MAX = 16, WAITING_MAX = 256, KEPT_MAX = 4096 };
 
-/* RUN_MS: less than a worker waits (limits.dial-time), so that the reason arrives. */
+/*
+ * RUN_MS: less than a worker waits (limits.dial-time), so that the reason arrives. AGAIN_MS: so long after it failed a program
+ * is not run again, however often a sandbox asks.
+ */
 
 /* The sandbox that an identity is held by, as long as a leave token of it that was shown can matter. */
 struct holder {
@@ -47,6 +50,8 @@ struct run {
     struct secret *value; /* NULL: none, or its time is over */
     int64_t until_s;
     int64_t lifetime_s;
+    struct fault failure; /* of the last run */
+    int64_t again_ms;     /* until then it stands for the next */
 };
 
 struct sources {
@@ -245,14 +250,14 @@ static void answer_all(struct run *r, const struct fault *why)
 
 static void run_fail(struct run *r, const char *text)
 {
-    struct fault why = {0};
     struct slice program = slice_of(strchr(r->key, ':') + 1), first;
 
     slice_next(&program, ' ', &first);
-    fault_set(&why, FAULT_IO, "the program %.*s %s", SLICE_ARG(slice_cut(first, 0, 100)), text);
-    say_warning("%s", why.text);
+    fault_set(&r->failure, FAULT_IO, "the program %.*s %s", SLICE_ARG(slice_cut(first, 0, 100)), text);
+    r->again_ms = loop_now_ms(r->owner->supervisor->loop) + AGAIN_MS;
+    say_warning("%s", r->failure.text);
     run_stop(r);
-    answer_all(r, &why);
+    answer_all(r, &r->failure);
 }
 
 /* Its output has ended and so has it. */
@@ -371,6 +376,10 @@ static void fetch_program(struct sources *s, const struct question *q, const cha
 
     if (r && r->value && r->until_s > loop_wall_s(s->supervisor->loop)) {
         answer_yes(q->keeper, q->id, r->until_s, secret_slice(r->value), slice_make("", 0));
+        return;
+    }
+    if (r && !r->pid && r->again_ms > loop_now_ms(s->supervisor->loop)) {
+        answer_no(q->keeper, q->id, REASON_CREDENTIAL_UNAVAILABLE, r->failure.text);
         return;
     }
     if (!r || r->n_waiting == WAITING_MAX || (!r->pid && s->running >= RUNS_MAX)) {

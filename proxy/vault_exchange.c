@@ -9,11 +9,11 @@
 #include "proxy/asks.h"
 #include "proxy/vault_claim.h"
 
-enum { TOKENS_MAX = 4096, MARGIN_S = 5, DEFAULT_S = 60 };
+enum { TOKENS_MAX = 4096, MARGIN_S = 5, DEFAULT_S = 60, AGAIN_MS = 1000 };
 
 /*
  * MARGIN_S: so long before its end a token is not given any more. DEFAULT_S: how long one is used that does not say how long
- * it lives.
+ * it lives. AGAIN_MS: so long after a failure the endpoint is not asked again, however often a sandbox asks.
  */
 
 /* A token of an exchange, or the exchange under way. */
@@ -21,6 +21,8 @@ struct exchanged_token {
     struct ask *ask; /* NULL: none is under way */
     struct secret *token;
     int64_t until_s;
+    struct fault failure; /* of the last exchange */
+    int64_t again_ms;     /* until then it stands for the next */
 };
 
 static struct asks *clerk;
@@ -126,8 +128,10 @@ static void land(char *key, struct exchanged_token *t, const struct fault *why)
         else
             grant_exchanged(c, t);
     }
-    if (why)
-        forget_exchanged(slice_of(key));
+    if (why) {
+        t->failure = *why;
+        t->again_ms = loop_now_ms(vault.context->loop) + AGAIN_MS;
+    }
     free(key);
 }
 
@@ -220,7 +224,9 @@ void vault_exchange_begin(struct claim *c)
         return;
     }
     free(key);
-    if (t && t->token && t->until_s > loop_wall_s(vault.context->loop))
+    if (t && t->again_ms > loop_now_ms(vault.context->loop))
+        claim_refuse(c, t->failure.reason, t->failure.text);
+    else if (t && t->token && t->until_s > loop_wall_s(vault.context->loop))
         grant_exchanged(c, t);
     else
         claim_fetch(c);

@@ -789,7 +789,18 @@ def test_an_exchange_that_fails_is_a_reason(exchanging, tls, sts, row):
         sts.answer = sts.grant
     result = exchanging.wait_for(kind="result", sandbox=sandbox)[-1]
     assert result["reason"] == "exchange_failed" and words in result["detail"] and "weird" not in result["detail"]
-    assert inside(exchanging, "exchanged", tls, sandbox)[0].status == 200  # the next is tried anew
+    time.sleep(1.1)  # the failure stands for a second
+    assert inside(exchanging, "exchanged", tls, sandbox)[0].status == 200  # then it is tried anew
+
+
+def test_who_asks_again_and_again_does_not_make_the_gateway_do_so(exchanging, sts):
+    sts.answer, _ = BAD_ANSWERS["an error of its own"]
+    sts.forms.clear()
+    try:
+        assert [refusal(exchanging, "exchanged", "bad-often") for _ in range(5)] == ["exchange_failed"] * 5
+    finally:
+        sts.answer = sts.grant
+    assert len(sts.forms) <= 2  # one, and one more when the five take over a second
 
 
 def test_nothing_of_it_was_outside_a_cell(exchanging):

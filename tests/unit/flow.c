@@ -168,6 +168,49 @@ static void an_empty_body_is_framed(void **state)
     flow_clear(&flow); /* again is fine */
 }
 
+/* What only passes is held by a guard: of what that looks for no byte goes, nor an end, wherever the content is cut. */
+static void a_guard_lets_nothing_of_it_go(void **state)
+{
+    struct fixture *f = *state;
+    struct registry *none = registry_new();
+    struct scanner *plain = scanner_new(none, NULL);
+    struct slice content = SLICE("before " SECRET " behind");
+
+    for (size_t cut = 0; cut <= content.len; cut++) {
+        struct flow flow = {0};
+
+        flow_start(&flow, plain, slice_make("", 0), FRAMING_CHUNKED, false);
+        flow_guard(&flow, scan_start(f->scanner, slice_make("", 0)));
+        flow_data(&flow, slice_cut(content, 0, cut));
+        if (!flow.caught.found)
+            flow_data(&flow, slice_from(content, cut));
+        if (!flow.caught.found)
+            flow_end(&flow, slice_make("", 0));
+        assert_true(flow.caught.found);
+        assert_int_equal(flow.caught.from, 7);
+        assert_true(flow.released <= 7);
+        assert_true(slice_search(buf_slice(&flow.ready), SLICE("0\r\n\r\n")) < 0);
+        flow_clear(&flow);
+    }
+    scanner_free(plain);
+    registry_free(none);
+}
+
+static void a_guard_lets_all_else_go(void **state)
+{
+    struct fixture *f = *state;
+    struct flow flow = {0};
+
+    flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_LENGTH, false);
+    flow_guard(&flow, scan_start(f->scanner, slice_of(TOKEN)));
+    for (int i = 0; i < 100; i++)
+        flow_data(&flow, SLICE("0123456789"));
+    flow_end(&flow, slice_make("", 0));
+    assert_false(flow.caught.found);
+    assert_int_equal(buf_len(&flow.ready), 1000);
+    flow_clear(&flow);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +218,8 @@ int main(void)
         cmocka_unit_test(what_only_looks_holds_nothing),
         cmocka_unit_test(trailers_follow_the_last_chunk),
         cmocka_unit_test(an_empty_body_is_framed),
+        cmocka_unit_test(a_guard_lets_nothing_of_it_go),
+        cmocka_unit_test(a_guard_lets_all_else_go),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
