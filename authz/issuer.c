@@ -22,6 +22,8 @@ static const struct conf_key keys[] = {
     {"leeway", CONF_TIME, "30s", NULL, "how far clocks may differ; at most 5m", 0},
     {"pin-source", CONF_BOOL, "true", NULL,
      "a token without cnf is held to the first source address that shows it", 0},
+    {"single-use", CONF_BOOL, "false", NULL,
+     "each of its tokens is good for one request, or one tunnel with all that goes through it", 0},
 };
 
 const struct conf_section issuers_section = {
@@ -36,7 +38,7 @@ struct issuer {
     char *name, *claim, *type;
     unsigned algorithms; /* bits 1u << enum algorithm */
     int64_t max_lifetime_s, leeway_s;
-    bool pins_source;
+    bool pins_source, single_use;
     struct key **keys;
     size_t n_keys;
 };
@@ -209,6 +211,7 @@ static bool read_times(struct issuer *is, const struct conf_item *item, struct f
     is->max_lifetime_s = conf_number(item, "max-lifetime") / 1000;
     is->leeway_s = conf_number(item, "leeway") / 1000;
     is->pins_source = conf_bool(item, "pin-source");
+    is->single_use = conf_bool(item, "single-use");
     return true;
 }
 
@@ -245,8 +248,9 @@ static void set_generation(struct issuers *all)
     for (size_t i = 0; i < all->count; i++) {
         const struct issuer *is = &all->list[i];
 
-        buf_printf(&text, "%s\n%s\n%s\n%u %lld %lld %d\n", is->name, is->claim, is->type, is->algorithms,
-                   (long long)is->max_lifetime_s, (long long)is->leeway_s, is->pins_source);
+        buf_printf(&text, "%s\n%s\n%s\n%u %lld %lld %d %d\n", is->name, is->claim, is->type, is->algorithms,
+                   (long long)is->max_lifetime_s, (long long)is->leeway_s, is->pins_source,
+                   is->single_use);
         for (size_t k = 0; k < is->n_keys; k++)
             buf_printf(&text, "%s %llx\n", key_id(is->keys[k]), (unsigned long long)key_mark(is->keys[k]));
     }
@@ -354,4 +358,9 @@ const struct key *issuer_key(const struct issuer *i, struct slice kid)
         if (slice_is(kid, key_id(i->keys[n])))
             return i->keys[n];
     return NULL;
+}
+
+bool issuer_is_single_use(const struct issuer *i)
+{
+    return i->single_use;
 }

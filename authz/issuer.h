@@ -9,7 +9,7 @@
 #include "base/bundle.h"
 #include "base/conf.h"
 
-/* The issuers section: issuers.NAME.{issuer,jwks,key,algorithms,type,max-lifetime,leeway,pin-source}. */
+/* The issuers section: issuers.NAME.{issuer,jwks,key,algorithms,type,max-lifetime,leeway,pin-source,single-use}. */
 extern const struct conf_section issuers_section;
 
 struct issuers;
@@ -46,6 +46,7 @@ bool issuer_allows(const struct issuer *i, enum algorithm a);
 int64_t issuer_max_lifetime_s(const struct issuer *i);
 int64_t issuer_leeway_s(const struct issuer *i);
 bool issuer_pins_source(const struct issuer *i);
+bool issuer_is_single_use(const struct issuer *i);
 /* NULL when the issuer has no such key. */
 const struct key *issuer_key(const struct issuer *i, struct slice kid);
 

@@ -30,6 +30,7 @@ struct verifier {
     size_t most;
     struct strikes *strikes;
     struct pins *pins, *own_pins;
+    struct spent *spent; /* NULL: not here */
     EVP_MD *sha256; /* fetched once: each fetch takes longer than the digest */
     EVP_MD_CTX *digest;
 };
@@ -115,6 +116,11 @@ void verifier_use_issuers(struct verifier *v, const struct issuers *issuers)
 void verifier_use_pins(struct verifier *v, struct pins *pins)
 {
     v->pins = pins;
+}
+
+void verifier_use_spent(struct verifier *v, struct spent *spent)
+{
+    v->spent = spent;
 }
 
 static void fingerprint(struct verifier *v, struct slice token, unsigned char out[FINGERPRINT])
@@ -211,6 +217,22 @@ static bool check_binding(struct verifier *v, const struct identity *i, const st
                         identity_sandbox(i), context->source);
 }
 
+/* The last of all checks: what is refused for another reason is not used up. */
+static bool spend(struct verifier *v, const struct identity *i, const struct token_context *context, struct fault *why)
+{
+    const struct issuer *issuer = issuers_find(v->issuers, slice_of(identity_issuer(i)));
+    int64_t end = identity_expires_s(i) + issuer_leeway_s(issuer) + 1;
+    enum spent_use how;
+
+    if (!context->spends || !issuer_is_single_use(issuer))
+        return true;
+    how = v->spent ? spent_use(v->spent, i, end, context->now_s) : SPENT_NO_ROOM;
+    if (how == SPENT_NO_ROOM)
+        return fault_reason(why, REASON_TOKEN_SPENT, "there is no room to remember another token for one use");
+    return how == SPENT_NOW || fault_reason(why, REASON_TOKEN_SPENT, "token %.40s of sandbox %.64s was used before",
+                                            identity_jti(i), identity_sandbox(i));
+}
+
 struct identity *verifier_check(struct verifier *v, struct slice token, const struct token_context *context,
                                 struct fault *why)
 {
@@ -222,7 +244,7 @@ struct identity *verifier_check(struct verifier *v, struct slice token, const st
     if (!identity)
         identity = verify(v, token, print, context, why);
     if (!identity || !verifier_recheck(v, identity, context->now_s, why) ||
-        !check_binding(v, identity, context, why))
+        !check_binding(v, identity, context, why) || !spend(v, identity, context, why))
         return NULL;
     return identity_ref(identity);
 }

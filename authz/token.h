@@ -17,6 +17,7 @@
 #include "authz/issuer.h"
 #include "authz/pins.h"
 #include "authz/revocation.h"
+#include "authz/spent.h"
 #include "base/buf.h"
 
 #define TOKEN_CREDENTIAL_MAX 16384 /* bytes of a Proxy-Authorization value that are looked at */
@@ -26,6 +27,7 @@ struct token_context {
     const char *listener; /* name of the listener */
     const char *source;   /* source IP address as text; NULL or "": a listener of one sandbox (unix, vsock) */
     int64_t now_s;
+    bool spends;          /* this is a use: a token of an issuer that says single-use is good for no other */
     bool is_out;          /* the source has shown too many bad ones, here or at another worker */
 };
 
@@ -43,6 +45,8 @@ void verifier_limit_cache(struct verifier *v, size_t most);
 void verifier_limit_failures(struct verifier *v, unsigned a_minute);
 /* Pins that all workers share (kept); without, the verifier has its own. */
 void verifier_use_pins(struct verifier *v, struct pins *pins);
+/* Where it is kept which tokens for one use were used (kept); without, such tokens are refused where they would be used. */
+void verifier_use_spent(struct verifier *v, struct spent *spent);
 
 /*
  * The identity a token text proves, or NULL and why->reason = one of token_*.

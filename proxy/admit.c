@@ -250,7 +250,7 @@ bool admit_tokens(struct exchange *x)
 /* What once was good (expired, revoked, of another place) is no guess. */
 void admit_junk(struct exchange *x, enum reason why)
 {
-    if (reason_is_token(why) && why != REASON_TOKEN_EXPIRED && why != REASON_TOKEN_REVOKED &&
+    if (reason_is_token(why) && why != REASON_TOKEN_EXPIRED && why != REASON_TOKEN_SPENT && why != REASON_TOKEN_REVOKED &&
         why != REASON_TOKEN_BINDING)
         tally_add_pace(x->session->source_party->seat, PACE_JUNK_TOKENS, now_ms(x), 1);
 }

@@ -99,11 +99,14 @@ static bool open_tallies(struct assets *a, struct fault *why)
 
 static bool open_tokens(struct assets *a, const char *state, struct fault *why)
 {
-    char *path = file_join(state, "revocations");
+    char *revocations = file_join(state, "revocations"), *spent = file_join(state, "spent");
 
-    a->revocations = revocations_create(path, why);
-    free(path);
-    return a->revocations && (a->pins = pins_create(PINS, why));
+    a->revocations = revocations_create(revocations, why);
+    if (a->revocations)
+        a->spent = spent_open(spent, why);
+    free(revocations);
+    free(spent);
+    return a->spent && (a->pins = pins_create(PINS, why));
 }
 
 bool assets_open(struct assets *a, const struct gateway_config *config, struct fault *why)
@@ -184,5 +187,6 @@ void assets_close(struct assets *a)
         close(a->journal_end);
     revocations_free(a->revocations);
     pins_free(a->pins);
+    spent_free(a->spent);
     *a = (struct assets){.journal_fd = -1, .journal_end = -1};
 }

@@ -9,6 +9,7 @@
 
 #include "authz/pins.h"
 #include "authz/revocation.h"
+#include "authz/spent.h"
 #include "proxy/config.h"
 #include "proxy/listening.h"
 
@@ -16,6 +17,7 @@ struct assets {
     struct listeners listening;
     struct revocations *revocations;
     struct pins *pins;
+    struct spent *spent;
     char *journal_path; /* of its directory, as the configuration at the start has it */
     int journal_fd;
     int journal_end; /* a counters page: its records are the last seq on disk, for a scribe that was started again */

@@ -10,7 +10,7 @@
 static const struct conf_key gateway_keys[] = {
     {"name", CONF_NAME, NULL, NULL, "host name of this gateway: the aud of leave tokens, and what Via says",
      CONF_REQUIRED},
-    {"state", CONF_PATH, ".", NULL, "directory of everything the gateway keeps: ca/, revocations and quarantines, its lock", 0},
+    {"state", CONF_PATH, ".", NULL, "directory of everything the gateway keeps: ca/, revocations and quarantines, spent tokens, its lock", 0},
     {"workers", CONF_TEXT, "auto", NULL, "processes that serve sandboxes: a number, or auto (one a processor)", 0},
     {"user-prefix", CONF_NAME, "exeat", NULL, "started as root, each role runs as PREFIX-ROLE (exeat-worker, ...)", 0},
 };

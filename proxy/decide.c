@@ -49,6 +49,7 @@ static struct identity *check(struct exchange *x, struct slice token, struct fau
     struct token_context context = {.listener = x->session->listener,
                                     .source = source_of(x->session),
                                     .now_s = loop_wall_s(x->worker->loop),
+                                    .spends = true,
                                     .is_out = !admit_tokens(x)};
     struct identity *i = check_at(x->session, token, &context, why);
 
@@ -70,7 +71,7 @@ struct identity *decide_bound(const struct session *s, struct fault *why)
 {
     enum { RETRY_S = 5 };
     struct bound *b = s->bound;
-    struct token_context context = {.listener = s->listener, .now_s = loop_wall_s(s->worker->loop)};
+    struct token_context context = {.listener = s->listener, .now_s = loop_wall_s(s->worker->loop), .spends = true};
     struct identity *i;
 
     if (!b->token) {

@@ -182,6 +182,7 @@ void handout_assets(struct supervisor *s, struct process *p)
         give_tallies(s, p);
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
         give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
+        give_named(p, MSG_SHARED, "spent", -1, spent_fd(s->assets.spent));
     }
     if (p->role == ROLE_KEEPER)
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));

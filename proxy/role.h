@@ -23,7 +23,7 @@ enum role_message {
     MSG_CONFIG = 1,  /* u64 generation; fd: the role's bundle. First message a role gets */
     MSG_PEER,        /* u8 role, u16 index; fd: a channel to that role. Comes again when that role was restarted */
     MSG_LISTENER,    /* bytes name, u8 is_publish; fd: listening socket (workers; clerk: publish and admin) */
-    MSG_SHARED,      /* bytes name ("revocations", "pins", "counters/worker 0", "tally/worker 0"); fd: shared memory */
+    MSG_SHARED,      /* bytes name ("revocations", "pins", "spent", "counters/worker 0", "tally/worker 0"); fd: shared memory */
     MSG_DIRECTORY,   /* bytes name ("journal"); fd: directory (scribe) */
     MSG_OWN,         /* porter: u16 n, n times bytes address: all that the gateway listens on, each interface's of a wildcard; again when that changed */
     MSG_GO,          /* everything is there: start work */

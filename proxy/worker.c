@@ -22,7 +22,7 @@ enum { ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, SPARE_FILES = 64 };
 static struct worker worker;
 static struct terms *next_terms, *terms_before;
 static struct timer *tick;
-static int revocations_fd_given = -1, pins_fd_given = -1, counters_fd_given = -1, tally_fd_given = -1;
+static int revocations_fd_given = -1, pins_fd_given = -1, spent_fd_given = -1, counters_fd_given = -1, tally_fd_given = -1;
 
 void worker_count(struct worker *w, enum counter c, int64_t by)
 {
@@ -129,15 +129,18 @@ static void on_tick(void *arg)
 
 static bool read_authority(struct worker *w, struct fault *why)
 {
-    if (revocations_fd_given < 0 || pins_fd_given < 0)
-        return fault_set(why, FAULT_MISSING, "no revocations or pins were handed over");
+    if (revocations_fd_given < 0 || pins_fd_given < 0 || spent_fd_given < 0)
+        return fault_set(why, FAULT_MISSING, "no revocations, pins or spent tokens were handed over");
     w->revocations = revocations_map(revocations_fd_given, why);
     w->pins = pins_map(pins_fd_given, why);
-    if (!w->revocations || !w->pins)
+    w->spent = spent_map(spent_fd_given, why);
+    close(spent_fd_given); /* a file of the state: nothing of it is open here */
+    if (!w->revocations || !w->pins || !w->spent)
         return false;
     w->verifier = verifier_new(w->terms->issuers, w->gateway, w->revocations, w->limits.token_cache);
     verifier_limit_failures(w->verifier, (unsigned)w->limits.token_failures);
     verifier_use_pins(w->verifier, w->pins);
+    verifier_use_spent(w->verifier, w->spent);
     w->revocations_seen = revocations_version(w->revocations);
     return w->verifier != NULL;
 }
@@ -375,6 +378,8 @@ static void on_resource(struct role_context *c, enum role_message type, struct s
         revocations_fd_given = fd;
     } else if (type == MSG_SHARED && slice_is(name, "pins")) {
         pins_fd_given = fd;
+    } else if (type == MSG_SHARED && slice_is(name, "spent")) {
+        spent_fd_given = fd;
     } else if (type == MSG_SHARED && slice_starts(name, SLICE("tally/"))) {
         take_tally(&worker, name, fd);
     } else if (type == MSG_SHARED && slice_starts(name, SLICE("counters/"))) {

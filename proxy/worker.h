@@ -35,6 +35,7 @@ struct worker {
 
     struct revocations *revocations;
     struct pins *pins;
+    struct spent *spent;
     uint64_t revocations_seen;
     struct verifier *verifier;
 
