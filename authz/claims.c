@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 
-enum { NAME_LEN = 128, WORD_LEN = 256, SCOPE_LEN = 2048 };
+enum { THUMBPRINT_LEN = 43, NAME_LEN = 128, WORD_LEN = 256, SCOPE_LEN = 2048 };
 #define TIME_MAX 253402300799 /* the last second of the year 9999 */
 
 /* What earlier checks found, and later ones need. */
@@ -281,7 +281,7 @@ static bool check_details(struct look *l, struct fault *why)
     return d != NULL;
 }
 
-/* RFC 7800. A confirmation that cannot be checked here must not be ignored. */
+/* RFC 7800, RFC 8705 3.1. A confirmation that cannot be checked here must not be ignored. */
 static bool check_confirmation(struct look *l, struct fault *why)
 {
     json_t *cnf = json_object_get(l->c->payload, "cnf"), *value;
@@ -292,12 +292,16 @@ static bool check_confirmation(struct look *l, struct fault *why)
     if (!json_is_object(cnf) || json_object_size(cnf) == 0)
         return fault_reason(why, REASON_TOKEN_CLAIMS, "cnf is not an object with a member");
     json_object_foreach(cnf, name, value) {
-        if (strcmp(name, "exeat-listener") != 0)
+        bool listener = strcmp(name, "exeat-listener") == 0;
+
+        if (!listener && strcmp(name, "x5t#S256") != 0)
             return fault_reason(why, REASON_TOKEN_BINDING, "cnf binds it by \"%.40s\", which cannot be checked here",
                                 name);
-        if (!is_text(value, NAME_LEN))
+        if (listener && !is_text(value, NAME_LEN))
             return fault_reason(why, REASON_TOKEN_CLAIMS, "cnf: exeat-listener is not a listener's name");
-        l->c->listener = json_string_value(value);
+        if (!listener && json_string_length(value) != THUMBPRINT_LEN)
+            return fault_reason(why, REASON_TOKEN_CLAIMS, "cnf: x5t#S256 is not a SHA-256 in base64url");
+        *(listener ? &l->c->listener : &l->c->certificate) = json_string_value(value);
     }
     return true;
 }
@@ -389,6 +393,7 @@ struct identity *claims_identity(const struct claims *c, const unsigned char *fi
                              .client_id = c->client_id,
                              .scope = c->scope,
                              .listener = c->listener,
+                             .certificate = c->certificate,
                              .details = c->details,
                              .issued_s = c->issued_s,
                              .expires_s = c->expires_s,

@@ -23,7 +23,7 @@ struct claims {
     const struct issuer *issuer;
     const struct key *key;
     enum algorithm algorithm;
-    const char *kid, *sandbox, *jti, *client_id, *scope, *listener;
+    const char *kid, *sandbox, *jti, *client_id, *scope, *listener, *certificate;
     char *details; /* authorization_details in one line */
     int64_t issued_s, expires_s, not_before_s;
 };

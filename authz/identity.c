@@ -18,6 +18,7 @@ enum word {
     WORD_CLIENT_ID,
     WORD_SCOPE,
     WORD_LISTENER,
+    WORD_CERTIFICATE,
     N_WORDS
 };
 
@@ -52,6 +53,7 @@ struct identity *identity_make(const struct identity_claims *c, struct fault *wh
         [WORD_SANDBOX] = c->sandbox, [WORD_ISSUER] = c->issuer,       [WORD_ISSUER_NAME] = c->issuer_name,
         [WORD_JTI] = c->jti,         [WORD_KID] = c->kid,             [WORD_CLIENT_ID] = c->client_id,
         [WORD_SCOPE] = c->scope,     [WORD_LISTENER] = c->listener,
+        [WORD_CERTIFICATE] = c->certificate,
     };
     struct details *details = NULL;
     struct identity *i;
@@ -133,6 +135,11 @@ const char *identity_scope(const struct identity *i)
 const char *identity_listener(const struct identity *i)
 {
     return i->words[WORD_LISTENER];
+}
+
+const char *identity_certificate(const struct identity *i)
+{
+    return i->words[WORD_CERTIFICATE];
 }
 
 bool identity_has_scope(const struct identity *i, const char *scope)

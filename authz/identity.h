@@ -18,6 +18,7 @@ struct identity_claims {
     const char *client_id;
     const char *scope;    /* "npm:read git:read" */
     const char *listener; /* cnf exeat-listener */
+    const char *certificate; /* cnf x5t#S256: SHA-256 of the client's certificate, base64url */
     const char *details;  /* authorization_details as JSON; NULL: the token has none */
     int64_t issued_s;
     int64_t expires_s;
@@ -51,6 +52,8 @@ int64_t identity_issued_s(const struct identity *i);      /* iat */
 const unsigned char *identity_fingerprint(const struct identity *i);
 /* cnf exeat-listener, or "" */
 const char *identity_listener(const struct identity *i);
+/* cnf x5t#S256, or "" */
+const char *identity_certificate(const struct identity *i);
 uint64_t identity_key_mark(const struct identity *i);
 
 /*

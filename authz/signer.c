@@ -238,6 +238,23 @@ static bool details_member(struct buf *out, const char *text, struct fault *why)
     return true;
 }
 
+/* RFC 7800, RFC 8705 3.1. */
+static void put_confirmation(struct buf *out, const struct signer_claims *c)
+{
+    if (!c->listener && !c->certificate)
+        return;
+    buf_text(out, ",\"cnf\":{");
+    if (c->listener) {
+        buf_text(out, "\"exeat-listener\":");
+        text_json(out, slice_of(c->listener));
+    }
+    if (c->certificate) {
+        buf_text(out, c->listener ? ",\"x5t#S256\":" : "\"x5t#S256\":");
+        text_json(out, slice_of(c->certificate));
+    }
+    buf_char(out, '}');
+}
+
 static bool write_claims(const struct signer_claims *c, struct buf *out, struct fault *why)
 {
     buf_text(out, "{\"iss\":");
@@ -261,11 +278,7 @@ static bool write_claims(const struct signer_claims *c, struct buf *out, struct 
         text_member(out, "scope", c->scope);
     if (c->details && !details_member(out, c->details, why))
         return false;
-    if (c->listener) {
-        buf_text(out, ",\"cnf\":{\"exeat-listener\":");
-        text_json(out, slice_of(c->listener));
-        buf_char(out, '}');
-    }
+    put_confirmation(out, c);
     buf_char(out, '}');
     return true;
 }

@@ -45,6 +45,7 @@ struct signer_claims {
     const char *scope;       /* "npm:read git:read" */
     const char *details;     /* authorization_details: a JSON array; checked with details_parse() */
     const char *listener;    /* cnf exeat-listener */
+    const char *certificate; /* cnf x5t#S256 */
     int64_t issued_s;        /* iat */
     int64_t expires_s;       /* exp */
     int64_t not_before_s;    /* nbf; 0: none */

@@ -202,9 +202,14 @@ static bool check_binding(struct verifier *v, const struct identity *i, const st
                           struct fault *why)
 {
     const struct issuer *issuer = issuers_find(v->issuers, slice_of(identity_issuer(i)));
-    const char *bound = identity_listener(i);
+    const char *bound = identity_listener(i), *certificate = identity_certificate(i);
     int64_t end;
 
+    if (*certificate && !slice_is(slice_of(context->certificate), certificate))
+        return fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s is bound to a client certificate (x5t#S256), and "
+                            "%s came with it", identity_sandbox(i), context->certificate && *context->certificate ? "another" : "none");
+    if (*certificate && !*bound)
+        return true;
     if (*bound)
         return slice_is(slice_of(context->listener), bound) ||
                fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s is bound to listener %.40s and came to %.40s",

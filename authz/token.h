@@ -26,6 +26,7 @@
 struct token_context {
     const char *listener; /* name of the listener */
     const char *source;   /* source IP address as text; NULL or "": a listener of one sandbox (unix, vsock) */
+    const char *certificate; /* SHA-256 (base64url) of the one the client showed; NULL or "": none */
     int64_t now_s;
     bool spends;          /* this is a use: a token of an issuer that says single-use is good for no other */
     bool is_out;          /* the source has shown too many bad ones, here or at another worker */

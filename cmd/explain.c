@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cmd/command.h"
 #include "proxy/config.h"
+#include "proxy/listen_check.h"
 
 enum { STEP_COLUMN = 22 };
 
@@ -366,7 +367,7 @@ static bool load(struct explanation *e, const char *path, const char *listener, 
 
     if (!(e->conf = conf_load(path, sections, n, why)) || !(e->policy = policy_compile(e->conf, why)))
         return false;
-    if (listener && !conf_find(e->conf, "listen", listener))
+    if (listener && !listen_is_known(e->conf, listener))
         return fault_set(why, FAULT_USAGE, "no listener is called %.60s", listener);
     return true;
 }

@@ -40,6 +40,8 @@ bool token_make(const struct invocation *inv, bool warn, struct buf *token, int6
      false}, \
     {"client-id", 0, OPTION_TEXT, "ID", NULL, "who asked for it; exeat-cli", false, false}, \
     {"listener", 0, OPTION_TEXT, "NAME", NULL, "bind it: good at this listener only", false, false}, \
+    {"certificate", 0, OPTION_TEXT, "FILE", NULL, "bind it to this client certificate (PEM): good only where it is shown", \
+     false, false}, \
     {"details", 0, OPTION_TEXT, "FILE", NULL, "authorization_details that narrow it", false, false}, \
     {"issuer", 0, OPTION_TEXT, "NAME", NULL, "which of the configured issuers; the one that can", false, false}
 

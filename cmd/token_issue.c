@@ -5,11 +5,13 @@
 #include "authz/claims.h"
 #include "authz/signer.h"
 #include "base/clock.h"
+#include "certs/thumbprint.h"
 #include "base/file.h"
 #include "base/guess.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "cmd/token.h"
+#include "proxy/listen_check.h"
 
 enum { DETAILS_MAX = 16384 };
 #define LIFETIME_MS (15 * 60 * 1000)
@@ -95,7 +97,7 @@ static bool check_wishes(const struct invocation *inv, const struct conf *c, con
     if (life_s < 1 || life_s > issuer_max_lifetime_s(issuer))
         return fault_set(why, FAULT_USAGE, "--lifetime is %lld s; issuer %s may give 1 s to %lld s", (long long)life_s,
                          issuer_name(issuer), (long long)issuer_max_lifetime_s(issuer));
-    if (listener && !conf_find(c, "listen", listener))
+    if (listener && !listen_is_known(c, listener))
         return fault_set(why, FAULT_USAGE, "no listener is called %.60s", listener);
     return true;
 }
@@ -150,6 +152,26 @@ static bool read_details(const char *file, char **text, struct fault *why)
     return true;
 }
 
+/* What the client's certificate is called in a token (give); NULL when none was named. */
+static bool read_certificate(const char *file, char **text, struct fault *why)
+{
+    struct buf pem = {0}, thumbprint = {0};
+    bool ok = true;
+
+    if (!file)
+        return true;
+    ok = file_read(file, DETAILS_MAX, &pem, why);
+    if (ok && !thumbprint_of(buf_slice(&pem), &thumbprint, why)) {
+        fault_prefix(why, "%s", file);
+        ok = false;
+    }
+    if (ok)
+        *text = buf_take_text(&thumbprint);
+    buf_free(&thumbprint);
+    buf_free(&pem);
+    return ok;
+}
+
 static bool issue(const struct invocation *inv, const struct token_config *c, struct buf *token, int64_t *life_ms,
                   struct fault *why)
 {
@@ -158,7 +180,7 @@ static bool issue(const struct invocation *inv, const struct token_config *c, st
     const char *client_id = option_text(inv->options, "client-id");
     struct signer_claims claims = {.audience = c->audience, .issued_s = clock_wall_s()};
     struct signer *signer = NULL;
-    char *details = NULL;
+    char *details = NULL, *certificate = NULL;
     bool ok = false;
 
     if (!issuer)
@@ -171,13 +193,16 @@ static bool issue(const struct invocation *inv, const struct token_config *c, st
     claims.expires_s = claims.issued_s + choose_life_s(inv, issuer);
     *life_ms = (claims.expires_s - claims.issued_s) * 1000;
     if (!check_wishes(inv, c->conf, issuer, *life_ms / 1000, why) || !(signer = load_signer(item, issuer, why)) ||
-        !read_details(option_text(inv->options, "details"), &details, why))
+        !read_details(option_text(inv->options, "details"), &details, why) ||
+        !read_certificate(option_text(inv->options, "certificate"), &certificate, why))
         goto out;
     claims.details = details;
+    claims.certificate = certificate;
     ok = signer_issue(signer, &claims, token, why) && check_result(c, buf_slice(token), claims.issued_s, why);
 out:
     signer_free(signer);
     free(details);
+    free(certificate);
     return ok;
 }
 

@@ -24,6 +24,7 @@ struct stream {
     struct watch *watch;
     int fd;
     SSL *ssl;
+    SSL *under;        /* the TLS that ssl goes through; NULL: none */
     struct wire *wire; /* ssl's */
     stream_on *on;
     void *arg;
@@ -237,6 +238,8 @@ static void shut_if_done(struct stream *s)
     if (s->ssl) {
         ERR_clear_error();
         SSL_shutdown(s->ssl);
+        if (s->under)
+            SSL_shutdown(s->under);
         ERR_clear_error();
     }
     shutdown(s->fd, SHUT_WR);
@@ -367,10 +370,12 @@ void stream_set_handler(struct stream *s, stream_on *on, void *arg)
 
 void stream_start_tls(struct stream *s, SSL *ssl)
 {
-    assert(!s->ssl);
+    assert(!s->under);
+    s->under = s->ssl;
     s->ssl = ssl;
-    s->up = false;
-    s->wire = wire_attach(ssl, s->fd, stream_input(s), &s->n_in, &s->n_out);
+    s->up = s->busy = false;
+    s->wire = s->under ? wire_attach_over(ssl, s->wire, stream_input(s))
+                       : wire_attach(ssl, s->fd, stream_input(s), &s->n_in, &s->n_out);
     wire_is_ready(s->wire, s->closed);
     stream_consume(s, stream_input(s).len);
     again(s);
@@ -379,6 +384,14 @@ void stream_start_tls(struct stream *s, SSL *ssl)
 bool stream_is_tls(const struct stream *s)
 {
     return s->ssl != NULL;
+}
+
+bool stream_peer_digest(const struct stream *s, unsigned char digest[32])
+{
+    const SSL *outer = s->under ? s->under : s->ssl;
+    X509 *peer = outer ? SSL_get0_peer_certificate(outer) : NULL;
+
+    return peer && SSL_get_verify_result(outer) == X509_V_OK && X509_digest(peer, EVP_sha256(), digest, NULL) == 1;
 }
 
 struct slice stream_input(const struct stream *s)
@@ -543,6 +556,13 @@ void stream_close(struct stream *s, bool clean)
         ERR_clear_error();
         SSL_free(s->ssl);
         s->ssl = NULL;
+    }
+    if (s->under) {
+        if (clean && !s->broken && !s->shut)
+            SSL_shutdown(s->under);
+        ERR_clear_error();
+        SSL_free(s->under);
+        s->under = NULL;
     }
     if (!clean) {
         struct linger reset = {.l_onoff = 1, .l_linger = 0};

@@ -50,11 +50,13 @@ void stream_set_lane(struct stream *s, struct lane *lane);
 void stream_set_handler(struct stream *s, stream_on *on, void *arg);
 
 /*
- * Begin TLS on what is now plain: takes ssl, whose accept or connect state is
+ * Begin TLS on what is now plain, or through the TLS that there is (once): takes ssl, whose accept or connect state is
  * set. Input already read and not consumed is handed to TLS. UP or FAIL follows.
  */
 void stream_start_tls(struct stream *s, SSL *ssl);
 bool stream_is_tls(const struct stream *s);
+/* SHA-256 of the certificate (DER) that the peer showed and that was verified; false: none. */
+bool stream_peer_digest(const struct stream *s, unsigned char digest[32]);
 
 /* What was read and not yet consumed; borrowed until the next call on this stream or the end of the event. */
 struct slice stream_input(const struct stream *s);

@@ -45,7 +45,7 @@ static bool openssl_fault(struct fault *why, const char *what)
     return false;
 }
 
-static SSL_CTX *context_new(const SSL_METHOD *method, struct fault *why)
+SSL_CTX *tls_context_new(const SSL_METHOD *method, struct fault *why)
 {
     SSL_CTX *ctx = SSL_CTX_new(method);
 
@@ -144,7 +144,7 @@ struct tls_server *tls_server_new(struct fault *why)
 
     if (!t)
         abort();
-    t->ctx = context_new(TLS_server_method(), why);
+    t->ctx = tls_context_new(TLS_server_method(), why);
     if (!t->ctx) {
         free(t);
         return NULL;
@@ -228,7 +228,7 @@ struct tls_client *tls_client_new(struct slice pem, struct fault *why)
     if (!t)
         abort();
     t->holders = 1;
-    t->ctx = context_new(TLS_client_method(), why);
+    t->ctx = tls_context_new(TLS_client_method(), why);
     if (!t->ctx || !trust(t->ctx, pem, why)) {
         tls_client_free(t);
         return NULL;

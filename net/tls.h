@@ -24,6 +24,21 @@ void tls_server_free(struct tls_server *t);
  */
 SSL *tls_server_accept(struct tls_server *t, const char *host, struct slice binding, struct fault *why);
 
+/* What all TLS here has in common: versions, ciphers, groups. For net/door.c. */
+SSL_CTX *tls_context_new(const SSL_METHOD *method, struct fault *why);
+
+/* ---- accepting as the proxy itself (listen.NAME.tls) ---- */
+
+struct tls_door;
+
+/*
+ * chain and key are PEM. client_ca: PEM of the CAs that clients' certificates are from; empty: none is asked for. A client
+ * without a good one ends with the handshake.
+ */
+struct tls_door *tls_door_new(struct slice chain, struct slice key, struct slice client_ca, struct fault *why);
+void tls_door_free(struct tls_door *t);
+SSL *tls_door_accept(struct tls_door *t, struct fault *why);
+
 /* ---- connecting ---- */
 
 struct tls_client;

@@ -2,6 +2,7 @@
 #include "net/wire.h"
 
 #include <errno.h>
+#include <openssl/err.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@ struct wire {
     SSL *ssl; /* borrowed: it owns us */
     BIO *bio;
     int fd;
+    struct wire *under; /* the TLS that this one goes through; NULL: the socket itself */
     bool drained;     /* nothing more until the loop says so */
     bool spoken;      /* the handshake is done */
     size_t silent;    /* bytes since the peer last said something */
@@ -22,6 +24,33 @@ struct wire {
     struct buf early; /* read before TLS began */
     uint64_t *n_in, *n_out;
 };
+
+/* What SSL_read or SSL_write of the TLS beneath said, as a BIO says it. */
+static int told_beneath(struct wire *w, int result)
+{
+    SSL *under = w->under->ssl;
+
+    if (result > 0)
+        return result;
+    if (wire_waits(w->under) && !SSL_want_nothing(under)) {
+        BIO_set_flags(w->bio, (SSL_want_write(under) ? BIO_FLAGS_WRITE : BIO_FLAGS_READ) | BIO_FLAGS_SHOULD_RETRY);
+        return -1;
+    }
+    result = SSL_get_error(under, result) == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+    ERR_clear_error(); /* or they would be taken for errors of the one above */
+    return result;
+}
+
+static int read_beneath(struct wire *w, char *into, int room)
+{
+    int got = told_beneath(w, SSL_read(w->under->ssl, into, room));
+
+    if (got > 0) {
+        wire_has_spoken(w->under);
+        w->silent += (size_t)got;
+    }
+    return got;
+}
 
 static int wire_read(BIO *bio, char *into, int room)
 {
@@ -42,6 +71,8 @@ static int wire_read(BIO *bio, char *into, int room)
         errno = EPROTO;
         return -1;
     }
+    if (w->under)
+        return read_beneath(w, into, room);
     if (w->drained) {
         BIO_set_retry_read(bio);
         return -1;
@@ -65,6 +96,8 @@ static int wire_write(BIO *bio, const char *bytes, int len)
     ssize_t put;
 
     BIO_clear_retry_flags(bio);
+    if (w->under)
+        return told_beneath(w, SSL_write(w->under->ssl, bytes, len));
     do
         put = send(w->fd, bytes, (size_t)len, MSG_NOSIGNAL);
     while (put < 0 && errno == EINTR);
@@ -108,19 +141,31 @@ static const BIO_METHOD *wire_method(void)
     return method;
 }
 
-struct wire *wire_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out)
+static struct wire *attach(SSL *ssl, const struct wire *as, struct slice early)
 {
     struct wire *w = calloc(1, sizeof *w);
     BIO *bio = BIO_new(wire_method());
 
     if (!w || !bio)
         abort();
-    *w = (struct wire){.ssl = ssl, .bio = bio, .fd = fd, .n_in = n_in, .n_out = n_out};
+    *w = *as;
+    w->ssl = ssl;
+    w->bio = bio;
     buf_append(&w->early, early);
     BIO_set_data(bio, w);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio);
     return w;
+}
+
+struct wire *wire_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out)
+{
+    return attach(ssl, &(struct wire){.fd = fd, .n_in = n_in, .n_out = n_out}, early);
+}
+
+struct wire *wire_attach_over(SSL *ssl, struct wire *under, struct slice early)
+{
+    return attach(ssl, &(struct wire){.fd = -1, .under = under}, early);
 }
 
 void wire_has_spoken(struct wire *w)
@@ -133,11 +178,15 @@ void wire_is_ready(struct wire *w, bool closed)
 {
     w->drained = false;
     w->closed = w->closed || closed;
+    if (w->under)
+        wire_is_ready(w->under, closed);
 }
 
 bool wire_is_drained(const struct wire *w)
 {
-    return w->drained && buf_len(&w->early) == 0 && !SSL_has_pending(w->ssl);
+    if (buf_len(&w->early) || SSL_has_pending(w->ssl))
+        return false;
+    return w->under ? wire_is_drained(w->under) : w->drained;
 }
 
 bool wire_waits(const struct wire *w)

@@ -1,6 +1,9 @@
 /*
  * The BIO between OpenSSL and a socket. It remembers that the last read took all the kernel had, so that
  * OpenSSL's question for more is answered without a system call until the loop says that more came.
+ *
+ * Where a client speaks TLS to the proxy itself, a tunnel's TLS goes through that one: then there is a wire over the socket, and
+ * one over its SSL.
  */
 #ifndef NET_WIRE_H
 #define NET_WIRE_H
@@ -18,6 +21,8 @@ struct wire;
  * what passes. The wire belongs to ssl, and is borrowed until SSL_free.
  */
 struct wire *wire_attach(SSL *ssl, int fd, struct slice early, uint64_t *n_in, uint64_t *n_out);
+/* The same over another TLS (kept, and it outlives this one): a tunnel of a client that speaks TLS to the proxy. */
+struct wire *wire_attach_over(SSL *ssl, struct wire *under, struct slice early);
 /*
  * The loop says that the socket is readable: reads may ask the kernel again. closed: the peer's end is there too, so from
  * now on a short read does not mean that the socket is empty.

@@ -117,6 +117,54 @@ static bool read_trust(struct gateway_config *c, struct fault *why)
     return false;
 }
 
+static struct slice listener_file(const struct gateway_config *c, const struct conf_item *l, const char *suffix)
+{
+    struct slice bytes = {"", 0};
+    char name[128];
+
+    snprintf(name, sizeof name, "listen.%s.%s", conf_name(l), suffix);
+    bundle_get(c->files, name, &bytes);
+    return bytes;
+}
+
+static bool read_listener_key(struct gateway_config *c, const struct conf_item *l, struct fault *why)
+{
+    struct fault inner = {0};
+    struct secret *key = secret_read_file(conf_text(l, "tls.key"), CERTIFICATE_MOST, &inner);
+    char name[128];
+
+    if (!key)
+        return conf_refuse(l, "tls.key", -1, why, "%s", inner.text);
+    snprintf(name, sizeof name, "listen.%s.key", conf_name(l));
+    bundle_add(c->files, name, secret_slice(key));
+    secret_free(key);
+    return true;
+}
+
+/* Put together once: a worker that could not use them would find out only when it is there. */
+static bool read_listener(struct gateway_config *c, const struct conf_item *l, struct fault *why)
+{
+    struct fault inner = {0};
+    struct tls_door *door;
+
+    if (!conf_has(l, "tls.cert"))
+        return true;
+    if (!add_named(c, l, "tls.cert", "listen", "cert", CERTIFICATE_MOST, why) || !read_listener_key(c, l, why) ||
+        (conf_has(l, "tls.client-ca") && !add_named(c, l, "tls.client-ca", "listen", "client-ca", TRUST_MOST, why)))
+        return false;
+    door = tls_door_new(listener_file(c, l, "cert"), listener_file(c, l, "key"), listener_file(c, l, "client-ca"), &inner);
+    tls_door_free(door);
+    return door || conf_refuse(l, "tls.cert", -1, why, "listen.%s: tls: %s", conf_name(l), inner.text);
+}
+
+static bool read_listeners(struct gateway_config *c, struct fault *why)
+{
+    for (size_t i = 0; i < conf_count(c->conf, "listen"); i++)
+        if (!read_listener(c, conf_item(c->conf, "listen", i), why))
+            return false;
+    return true;
+}
+
 /* The registry; where its name is the default's, it may be absent. */
 static bool read_canaries(struct gateway_config *c, struct fault *why)
 {
@@ -169,7 +217,7 @@ struct gateway_config *gateway_config_load(const char *path, struct fault *why)
     if (!(c->conf = conf_load(path, sections, n, why)) ||
         !(c->added = listen_added_load(conf_text(conf_section(c->conf, "gateway"), "state"), why)) || !config_check(c, path, why) ||
         !(c->policy = policy_compile(c->conf, why)) || !(c->handoffs = handoffs_compile(c->conf, c->policy, why)) ||
-        !config_check_sources(c, why) || !read_issuers(c, why) || !read_trust(c, why) ||
+        !config_check_sources(c, why) || !read_issuers(c, why) || !read_trust(c, why) || !read_listeners(c, why) ||
         !read_canaries(c, why)) {
         gateway_config_free(c);
         return NULL;
@@ -293,6 +341,9 @@ static void copy_as(struct bundle *to, const char *name, const struct bundle *fr
 static void fill_worker(struct bundle *b, const struct gateway_config *c)
 {
     copy_named(b, c, "issuers", "issuer", "jwks");
+    copy_named(b, c, "listen", "listen", "cert");
+    copy_named(b, c, "listen", "listen", "key");
+    copy_named(b, c, "listen", "listen", "client-ca");
     copy_named(b, c, "services", "service", "ca");
     copy(b, c->files, "canaries.json");
     copy(b, c->files, "ca.system");

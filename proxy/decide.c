@@ -48,6 +48,7 @@ static struct identity *check(struct exchange *x, struct slice token, struct fau
 {
     struct token_context context = {.listener = x->session->listener,
                                     .source = source_of(x->session),
+                                    .certificate = x->session->certificate,
                                     .now_s = loop_wall_s(x->worker->loop),
                                     .spends = true,
                                     .is_out = !admit_tokens(x)};
@@ -71,7 +72,7 @@ struct identity *decide_bound(const struct session *s, struct fault *why)
 {
     enum { RETRY_S = 5 };
     struct bound *b = s->bound;
-    struct token_context context = {.listener = s->listener, .now_s = loop_wall_s(s->worker->loop), .spends = true};
+    struct token_context context = {.listener = s->listener, .certificate = s->certificate, .now_s = loop_wall_s(s->worker->loop), .spends = true};
     struct identity *i;
 
     if (!b->token) {

@@ -37,6 +37,18 @@ struct conf *listen_added_load(const char *state, struct fault *why)
     return c;
 }
 
+bool listen_is_known(const struct conf *c, const char *name)
+{
+    struct conf *added;
+    bool known = conf_find(c, "listen", name);
+
+    if (known || !(added = listen_added_load(conf_text(conf_section(c, "gateway"), "state"), NULL)))
+        return known;
+    known = conf_find(added, "listen", name);
+    conf_free(added);
+    return known;
+}
+
 void listen_added_write(struct buf *out, const struct conf_item *l)
 {
     static const char *const keys[] = {"address", "sandbox", "token-file", "owner"};
@@ -77,6 +89,16 @@ static bool check_binding(const struct conf_item *l, const struct place *p, stru
            conf_refuse(l, "owner", -1, why, "listen.%s: owner: %s", conf_name(l), inner.text);
 }
 
+static bool check_tls(const struct conf_item *l, struct fault *why)
+{
+    bool cert = conf_has(l, "tls.cert"), key = conf_has(l, "tls.key");
+
+    if (cert != key)
+        return conf_refuse(l, cert ? "tls.cert" : "tls.key", -1, why, "listen.%s: tls has cert and key, or neither", conf_name(l));
+    return cert || !conf_has(l, "tls.client-ca") ||
+           conf_refuse(l, "tls.client-ca", -1, why, "listen.%s: tls.client-ca needs tls.cert and tls.key", conf_name(l));
+}
+
 static bool check_one(const struct conf_item *l, struct place *p, struct fault *why)
 {
     struct fault inner = {0};
@@ -86,7 +108,7 @@ static bool check_one(const struct conf_item *l, struct place *p, struct fault *
                            conf_name(l));
     if (!place_parse(conf_text(l, "address"), p, &inner))
         return conf_refuse(l, "address", -1, why, "listen.%s: %s", conf_name(l), inner.text);
-    return check_binding(l, p, why);
+    return check_binding(l, p, why) && check_tls(l, why);
 }
 
 /* ---- all ---- */

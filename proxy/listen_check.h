@@ -15,6 +15,9 @@ struct conf *listen_added_load(const char *state, struct fault *why);
 /* What is written there for it: a line, with its newline. */
 void listen_added_write(struct buf *out, const struct conf_item *l);
 
+/* Is there a listener of this name, configured or added? */
+bool listen_is_known(const struct conf *c, const char *name);
+
 /* Each by itself and all with each other and with publish.address; path names the configuration. */
 bool listen_check(const struct conf *c, const struct conf *added, const char *path, struct fault *why);
 

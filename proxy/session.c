@@ -9,8 +9,10 @@
 
 #include "base/pack.h"
 #include "base/say.h"
+#include "base/text.h"
 #include "proxy/answer.h"
 #include "proxy/exchange.h"
+#include "proxy/terms.h"
 
 enum { LINGER_BYTES = 256 * 1024 };
 
@@ -180,7 +182,7 @@ static void leave(struct session *s)
 /* TLS in a tunnel to a plain port starts with a handshake record (RFC 8446 5.1): 0x16. */
 static bool is_tls_hello(const struct session *s, struct slice input)
 {
-    return s->tunnel.open && !stream_is_tls(s->client) && !message_is_open(s->message) && input.ptr[0] == 0x16;
+    return s->tunnel.open && s->tunnel.scheme == SCHEME_HTTP && !message_is_open(s->message) && input.ptr[0] == 0x16;
 }
 
 static void begin_exchange(struct session *s, const struct fault *refused)
@@ -273,10 +275,40 @@ static bool begin_accept(struct session *s)
     return true;
 }
 
+/* With the listener itself (listen.NAME.tls), before any request. */
+static void greet(struct session *s)
+{
+    struct tls_door *door = terms_door(s->worker->terms, s->listener);
+    struct fault why = {0};
+    SSL *ssl;
+
+    if (!door)
+        return;
+    s->state = SESSION_ACCEPT; /* it begins there */
+    set_shaking(s, true);
+    if ((ssl = tls_door_accept(door, &why)))
+        stream_start_tls(s->client, ssl);
+    else
+        say_warning("%s", why.text);
+}
+
+static void note_certificate(struct session *s)
+{
+    unsigned char digest[32];
+    struct buf text = {0};
+
+    if (!stream_peer_digest(s->client, digest))
+        return;
+    text_base64url(&text, slice_make(digest, sizeof digest));
+    snprintf(s->certificate, sizeof s->certificate, "%.*s", SLICE_ARG(buf_slice(&text)));
+    buf_free(&text);
+}
+
 static void accept_failed(struct session *s, enum stream_event event)
 {
     const struct fault *why = stream_fault(s->client);
-    enum reason reason = event == STREAM_FAIL && why->reason ? why->reason : REASON_CLIENT_TLS;
+    bool told = event == STREAM_FAIL && why->reason && (s->tunnel.open || why->reason != REASON_TUNNEL_NOT_TLS);
+    enum reason reason = told ? why->reason : REASON_CLIENT_TLS;
 
     worker_count(s->worker, COUNTER_HANDSHAKES_FAILED, 1);
     count_failed_handshake(s);
@@ -290,6 +322,8 @@ static void on_accept_event(struct session *s, enum stream_event event)
 {
     if (event == STREAM_UP) {
         worker_count(s->worker, COUNTER_HANDSHAKES, 1);
+        if (!s->tunnel.open)
+            note_certificate(s);
         enter(s, SESSION_HEAD);
     } else if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL) {
         accept_failed(s, event);
@@ -573,5 +607,6 @@ void session_start(struct worker *w, int fd, const char *listener, struct bound 
     w->n_sessions++;
     worker_count(w, COUNTER_CONNECTIONS_ACCEPTED, 1);
     count_stranger(s);
+    greet(s);
     arm(s);
 }

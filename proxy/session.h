@@ -44,6 +44,7 @@ struct session {
     uint64_t conn;                /* number, for records */
     const char *listener;         /* name; kept by the worker, or bound's */
     struct bound *bound;          /* the listener is for one sandbox; a reference. NULL: it is shared */
+    char certificate[44];         /* SHA-256, base64url, of the one the client showed to the listener; "" */
     struct addr source;
     char source_ip[48], source_text[56];
     struct tunnel tunnel;

@@ -136,6 +136,41 @@ static bool read_canaries(struct terms *t, const struct terms *before, struct fa
     return t->scanner != NULL;
 }
 
+/* ---- TLS of listeners ---- */
+
+static struct slice listener_file(const struct terms *t, const struct conf_item *l, const char *suffix)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "listen.%s.%s", conf_name(l), suffix);
+    return file_of(t->files, name);
+}
+
+static bool read_doors(struct terms *t, struct fault *why)
+{
+    size_t n = conf_count(t->conf, "listen");
+
+    if (!(t->doors = calloc(n + 1, sizeof(struct tls_door *))))
+        abort();
+    for (size_t i = 0; i < n; i++) {
+        const struct conf_item *l = conf_item(t->conf, "listen", i);
+
+        if (conf_has(l, "tls.cert") &&
+            !(t->doors[i] = tls_door_new(listener_file(t, l, "cert"), listener_file(t, l, "key"),
+                                         listener_file(t, l, "client-ca"), why)))
+            return false;
+    }
+    return true;
+}
+
+struct tls_door *terms_door(const struct terms *t, const char *listener)
+{
+    for (size_t i = 0; i < conf_count(t->conf, "listen"); i++)
+        if (t->doors[i] && strcmp(conf_name(conf_item(t->conf, "listen", i)), listener) == 0)
+            return t->doors[i];
+    return NULL;
+}
+
 /* ---- all of it ---- */
 
 struct terms *terms_new(const struct role_set *set, const struct terms *before, struct fault *why)
@@ -147,7 +182,7 @@ struct terms *terms_new(const struct role_set *set, const struct terms *before, 
     *t = (struct terms){.files = set->files, .conf = set->conf, .policy = set->policy};
     t->limits = limits_read(set->conf);
     if ((t->issuers = issuers_compile(set->conf, set->files, why)) && read_canaries(t, before, why) &&
-        read_trust(t, before, why)) {
+        read_trust(t, before, why) && read_doors(t, why)) {
         make_marks(t);
         return t;
     }
@@ -162,6 +197,9 @@ void terms_free(struct terms *t)
     for (size_t i = 0; t->service_trust && i < policy_count(t->policy); i++)
         tls_client_free(t->service_trust[i]);
     tls_client_free(t->system_trust);
+    for (size_t i = 0; t->doors && i < conf_count(t->conf, "listen"); i++)
+        tls_door_free(t->doors[i]);
+    free(t->doors);
     free(t->service_trust);
     free(t->marks);
     scanner_free(t->scanner);

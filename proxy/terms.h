@@ -20,12 +20,15 @@ struct terms {
     struct scanner *scanner;           /* has its canaries with it */
     struct tls_client *system_trust;   /* NULL when no service needs it */
     struct tls_client **service_trust; /* by service_index; NULL entries use system_trust */
+    struct tls_door **doors;           /* by the order of listen; NULL entries: plain */
     uint64_t *marks;                   /* by service_index: changes with all that makes a connection to it another one */
 };
 
 /* set is kept while the terms live; before may be NULL. NULL and why when something in it is refused. */
 struct terms *terms_new(const struct role_set *set, const struct terms *before, struct fault *why);
 void terms_free(struct terms *t);
+/* The TLS of this listener (borrowed); NULL: plain. */
+struct tls_door *terms_door(const struct terms *t, const char *listener);
 /* Is this file of the bundle the same, or in neither? */
 bool terms_share_file(const struct terms *a, const struct terms *b, const char *name);
 

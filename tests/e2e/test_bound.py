@@ -353,6 +353,8 @@ def test_listeners_come_and_go_without_touching_anybody(own, vm1, tmp_path):
     assert said.stdout == f"listening: vm2: unix:{tmp_path}/vm2.sock\n"
     vm2 = Door(own, tmp_path / "vm2.sock")
     assert all(vm2.ask().status == 200 for _ in range(8))
+    keep(tmp_path / "vm2.jwt", own.token(BOTH, sandbox="vm2", listener="vm2"))  # its name is known
+    eventually(vm2, 200)
     tunnel = vm2.tunnel()
     one = list_of(own)["vm2"]
     assert (one["sandbox"], one["added"], one["token"]) == ("vm2", True, "") and list_of(own)["vm1"]["added"] is False

@@ -15,7 +15,8 @@ N_WORKERS = 2
 @pytest.fixture
 def own(tmp_path, pki, origins):
     g = Gateway(tmp_path / "state", services(origins[0].port, origins[1].port, pki[0]), workers=N_WORKERS)
-    g.config.write_text(g.config.read_text().replace("leeway: 0s", "leeway: 0s, single-use: true"))
+    text = g.config.read_text().replace("leeway: 0s", "leeway: 0s, single-use: true")
+    g.config.write_text(text.replace("listen:\n", 'listen:\n  elsewhere: {address: "127.0.0.1:0"}\n', 1))
     g.start()
     yield g
     if g.process.poll() is None:
