@@ -114,3 +114,10 @@ SSL *tls_door_accept(struct tls_door *t, struct fault *why)
         SSL_set_accept_state(ssl);
     return ssl;
 }
+
+bool tls_peer_digest(const SSL *ssl, unsigned char digest[32])
+{
+    X509 *peer = SSL_get0_peer_certificate(ssl);
+
+    return peer && SSL_get_verify_result(ssl) == X509_V_OK && X509_digest(peer, EVP_sha256(), digest, NULL) == 1;
+}

@@ -388,10 +388,7 @@ bool stream_is_tls(const struct stream *s)
 
 bool stream_peer_digest(const struct stream *s, unsigned char digest[32])
 {
-    const SSL *outer = s->under ? s->under : s->ssl;
-    X509 *peer = outer ? SSL_get0_peer_certificate(outer) : NULL;
-
-    return peer && SSL_get_verify_result(outer) == X509_V_OK && X509_digest(peer, EVP_sha256(), digest, NULL) == 1;
+    return s->ssl && tls_peer_digest(s->under ? s->under : s->ssl, digest);
 }
 
 struct slice stream_input(const struct stream *s)

@@ -38,6 +38,8 @@ struct tls_door;
 struct tls_door *tls_door_new(struct slice chain, struct slice key, struct slice client_ca, struct fault *why);
 void tls_door_free(struct tls_door *t);
 SSL *tls_door_accept(struct tls_door *t, struct fault *why);
+/* SHA-256 of the certificate (DER) that the peer showed and that was verified; false: none. */
+bool tls_peer_digest(const SSL *ssl, unsigned char digest[32]);
 
 /* ---- connecting ---- */
 

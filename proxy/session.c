@@ -9,10 +9,9 @@
 
 #include "base/pack.h"
 #include "base/say.h"
-#include "base/text.h"
 #include "proxy/answer.h"
 #include "proxy/exchange.h"
-#include "proxy/terms.h"
+#include "proxy/greeting.h"
 
 enum { LINGER_BYTES = 256 * 1024 };
 
@@ -278,30 +277,10 @@ static bool begin_accept(struct session *s)
 /* With the listener itself (listen.NAME.tls), before any request. */
 static void greet(struct session *s)
 {
-    struct tls_door *door = terms_door(s->worker->terms, s->listener);
-    struct fault why = {0};
-    SSL *ssl;
-
-    if (!door)
+    if (!greeting_begin(s))
         return;
     s->state = SESSION_ACCEPT; /* it begins there */
     set_shaking(s, true);
-    if ((ssl = tls_door_accept(door, &why)))
-        stream_start_tls(s->client, ssl);
-    else
-        say_warning("%s", why.text);
-}
-
-static void note_certificate(struct session *s)
-{
-    unsigned char digest[32];
-    struct buf text = {0};
-
-    if (!stream_peer_digest(s->client, digest))
-        return;
-    text_base64url(&text, slice_make(digest, sizeof digest));
-    snprintf(s->certificate, sizeof s->certificate, "%.*s", SLICE_ARG(buf_slice(&text)));
-    buf_free(&text);
 }
 
 static void accept_failed(struct session *s, enum stream_event event)
@@ -323,7 +302,7 @@ static void on_accept_event(struct session *s, enum stream_event event)
     if (event == STREAM_UP) {
         worker_count(s->worker, COUNTER_HANDSHAKES, 1);
         if (!s->tunnel.open)
-            note_certificate(s);
+            greeting_note(s);
         enter(s, SESSION_HEAD);
     } else if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL) {
         accept_failed(s, event);
