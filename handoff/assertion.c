@@ -81,6 +81,20 @@ const char *assertion_key_id(const struct assertion_key *k)
 
 /* ---- its certificate ---- */
 
+static bool set_serial(X509 *cert)
+{
+    unsigned char serial[8];
+    BIGNUM *number;
+    bool ok;
+
+    secret_random(serial, sizeof serial);
+    serial[0] &= 0x7f;
+    number = BN_bin2bn(serial, sizeof serial, NULL);
+    ok = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(cert));
+    BN_free(number);
+    return ok;
+}
+
 static bool add_name(X509 *cert, const char *gateway)
 {
     X509_NAME *name = X509_get_subject_name(cert);
@@ -94,19 +108,14 @@ bool assertion_certificate(const struct assertion_key *k, const char *gateway, s
 {
     X509 *cert = X509_new();
     BIO *bio = BIO_new(BIO_s_mem());
-    unsigned char serial[8];
     char *pem;
     long len = 0;
-    bool ok;
+    bool ok = cert && bio && X509_set_version(cert, X509_VERSION_3) && set_serial(cert) &&
+              X509_gmtime_adj(X509_getm_notBefore(cert), -3600) &&
+              X509_time_adj_ex(X509_getm_notAfter(cert), CERTIFICATE_DAYS, 0, NULL) && add_name(cert, gateway) &&
+              X509_set_pubkey(cert, signer_key(k->signer)) && X509_sign(cert, signer_key(k->signer), EVP_sha256()) &&
+              PEM_write_bio_X509(bio, cert) && (len = BIO_get_mem_data(bio, &pem)) > 0;
 
-    secret_random(serial, sizeof serial);
-    serial[0] &= 0x7f;
-    ok = cert && bio && X509_set_version(cert, X509_VERSION_3) &&
-         BN_to_ASN1_INTEGER(BN_bin2bn(serial, sizeof serial, NULL), X509_get_serialNumber(cert)) &&
-         X509_gmtime_adj(X509_getm_notBefore(cert), -3600) &&
-         X509_time_adj_ex(X509_getm_notAfter(cert), CERTIFICATE_DAYS, 0, NULL) && add_name(cert, gateway) &&
-         X509_set_pubkey(cert, signer_key(k->signer)) && X509_sign(cert, signer_key(k->signer), EVP_sha256()) &&
-         PEM_write_bio_X509(bio, cert) && (len = BIO_get_mem_data(bio, &pem)) > 0;
     if (ok)
         buf_append(out, slice_make(pem, (size_t)len));
     BIO_free(bio);
