@@ -73,6 +73,13 @@ static int64_t time_left(const struct exchange *x)
     return (identity_expires_s(x->identity) - loop_wall_s(w->loop)) * 1000 + w->limits.overrun_ms;
 }
 
+int64_t exchange_tunnel_left_s(const struct exchange *x)
+{
+    if (!x->session->tunnel.open || !x->identity)
+        return INT64_MAX;
+    return identity_expires_s(x->identity) - loop_wall_s(x->worker->loop);
+}
+
 void exchange_progress(struct exchange *x)
 {
     const struct worker *w = x->worker;

@@ -71,6 +71,8 @@ struct slice exchange_token(const struct exchange *x);
 bool exchange_is_connect(const struct exchange *x);
 /* The stream events of x->upstream, translated. */
 void exchange_on_upstream(void *arg, enum stream_event event);
+/* Seconds until the token that opened the tunnel (or a newer one inside it) ends; INT64_MAX outside of tunnels. */
+int64_t exchange_tunnel_left_s(const struct exchange *x);
 /* Something moved: the deadline of this state starts anew. */
 void exchange_progress(struct exchange *x);
 /* Close the connection to the service and forget it. */
