@@ -73,11 +73,29 @@ static int64_t time_left(const struct exchange *x)
     return (identity_expires_s(x->identity) - loop_wall_s(w->loop)) * 1000 + w->limits.overrun_ms;
 }
 
-int64_t exchange_tunnel_left_s(const struct exchange *x)
+enum { LAST_S = 30 };
+
+/* Seconds until the token that opened the tunnel (or a newer one inside it) ends; INT64_MAX outside of tunnels. */
+static int64_t tunnel_left_s(const struct exchange *x)
 {
     if (!x->session->tunnel.open || !x->identity)
         return INT64_MAX;
     return identity_expires_s(x->identity) - loop_wall_s(x->worker->loop);
+}
+
+bool exchange_is_last_of_tunnel(const struct exchange *x)
+{
+    int64_t left_s = tunnel_left_s(x), margin_s;
+
+    if (left_s == INT64_MAX)
+        return false;
+    margin_s = (identity_expires_s(x->identity) - identity_issued_s(x->identity)) / 10;
+    return left_s <= (margin_s < LAST_S ? margin_s : LAST_S);
+}
+
+bool exchange_is_tunnel_over(const struct exchange *x)
+{
+    return tunnel_left_s(x) <= 0 && stream_input(x->session->client).len == 0;
 }
 
 void exchange_progress(struct exchange *x)

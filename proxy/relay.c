@@ -6,7 +6,7 @@
 #include "proxy/rewrite.h"
 #include "proxy/steps.h"
 
-enum { INTERIM_MAX = 16, OPENED_MAX = 8 << 20, LAST_S = 30 };
+enum { INTERIM_MAX = 16, OPENED_MAX = 8 << 20 };
 
 /* ---- the request's content ---- */
 
@@ -289,26 +289,6 @@ static enum exchange_state service_failed(struct exchange *x, enum reason reason
 
 /* ---- towards the client ---- */
 
-/*
- * The tunnel's token is about to end: the client is told to come again, in a tunnel that a fresh one opens, before its next
- * request is late. For the last tenth of a token's life, at most half a minute.
- */
-static bool is_last_of_tunnel(const struct exchange *x)
-{
-    int64_t left_s = exchange_tunnel_left_s(x), margin_s;
-
-    if (left_s == INT64_MAX)
-        return false;
-    margin_s = (identity_expires_s(x->identity) - identity_issued_s(x->identity)) / 10;
-    return left_s <= (margin_s < LAST_S ? margin_s : LAST_S);
-}
-
-/* The next request in this tunnel would be refused; none has come yet, so that the client asks again where it is not. */
-static bool is_tunnel_over(const struct exchange *x)
-{
-    return exchange_tunnel_left_s(x) <= 0 && stream_input(x->session->client).len == 0;
-}
-
 static struct response_frame frame_for(struct exchange *x, const struct head *h)
 {
     const struct session *s = x->session;
@@ -320,7 +300,7 @@ static struct response_frame frame_for(struct exchange *x, const struct head *h)
     else if (f.framing == FRAMING_CHUNKED || f.framing == FRAMING_CLOSE)
         f.framing = x->head->minor >= 1 ? FRAMING_CHUNKED : FRAMING_CLOSE;
     f.keep_alive = x->keep_alive && x->body_done && session_expects_more(s) && f.framing != FRAMING_CLOSE &&
-                   !is_last_of_tunnel(x);
+                   !exchange_is_last_of_tunnel(x);
     return f;
 }
 
@@ -468,7 +448,7 @@ static enum exchange_state response_complete(struct exchange *x)
     else
         upstream_close(x->upstream, true);
     x->upstream = NULL;
-    x->keep_alive = x->keep_alive && x->body_done && !is_tunnel_over(x);
+    x->keep_alive = x->keep_alive && x->body_done && !exchange_is_tunnel_over(x);
     return exchange_end(x, x->keep_alive ? EXCHANGE_KEEP : EXCHANGE_CLOSE, "complete");
 }
 

@@ -71,8 +71,13 @@ struct slice exchange_token(const struct exchange *x);
 bool exchange_is_connect(const struct exchange *x);
 /* The stream events of x->upstream, translated. */
 void exchange_on_upstream(void *arg, enum stream_event event);
-/* Seconds until the token that opened the tunnel (or a newer one inside it) ends; INT64_MAX outside of tunnels. */
-int64_t exchange_tunnel_left_s(const struct exchange *x);
+/*
+ * The tunnel's token is about to end: the client is told to come again, in a tunnel that a fresh one opens, before its next
+ * request is late. For the last tenth of a token's life, at most half a minute.
+ */
+bool exchange_is_last_of_tunnel(const struct exchange *x);
+/* The next request in this tunnel would be refused, and none has come yet: so that the client asks again where it is not. */
+bool exchange_is_tunnel_over(const struct exchange *x);
 /* Something moved: the deadline of this state starts anew. */
 void exchange_progress(struct exchange *x);
 /* Close the connection to the service and forget it. */
