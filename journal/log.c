@@ -78,7 +78,7 @@ static bool open_segment(struct log_writer *w, struct fault *why)
     int fd;
 
     segment_name(name, w->seq + 1, "ndjson");
-    fd = openat(w->directory_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = openat(w->directory_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0 || fstat(fd, &st) < 0) {
         fault_set(why, FAULT_IO, "%s: %s", name, strerror(errno));
         if (fd >= 0)

@@ -18,7 +18,7 @@ enum { KEEP_MAX = 4 << 20, WAITING_MAX = 4 << 20, COUNT_AT = 8, SETTLE_MS = 2000
  * A batch costs the scribe a wake-up, whatever is in it: it waits until nothing else is ready, but no longer than this.
  * What only tells of an end waits for a record that somebody needs, or RIDE_MS.
  */
-enum { GATHER_RECORDS = 96, GATHER_TURNS = 8, GATHER_NS = 400 * 1000, RIDE_MS = 5 };
+enum { GATHER_RECORDS = 96, GATHER_TURNS = 16, GATHER_NS = 1200 * 1000, RIDE_MS = 5 };
 
 struct recorder {
     struct loop *loop;
