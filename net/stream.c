@@ -40,6 +40,8 @@ struct stream {
     bool closed;        /* the peer's end is in the socket: a short read does not mean that it is empty */
     bool tls_wants_write;
     bool flush_due; /* on_flush is deferred */
+    bool guessed;   /* plain: that the socket is empty, from a short read; of TLS the wire knows */
+    bool look_due;   /* stream_look_again was called */
     bool busy; /* keeps its TLS buffers */
     bool dead;
     uint64_t n_in, n_out;
@@ -197,9 +199,12 @@ static int gather(struct stream *s, size_t *have)
     while (*have < sizeof shared) {
         int got = pull(s, shared + *have, sizeof shared - *have);
 
-        if (got <= 0)
+        if (got <= 0) {
+            s->guessed = false;
             return got;
+        }
         *have += (size_t)got;
+        s->guessed = true;
         if (!s->ssl)
             return *have < sizeof shared && !s->closed ? WAIT : 1; /* a short read: what comes later is a new edge */
         if (s->busy && wire_is_drained(s->wire))
@@ -279,6 +284,8 @@ static void shake_hands(struct stream *s)
         return;
     }
     result = from_tls_error(s, result);
+    if (result == WAIT)
+        stream_look_again(s);
     if (result == GOT_END || result == GOT_CUT) {
         fault_set(&s->fault, FAULT_IO, "the peer closed during the TLS handshake");
         tell(s, STREAM_CUT);
@@ -339,6 +346,9 @@ static void on_again(void *arg)
 {
     struct stream *s = arg;
 
+    if (s->look_due && s->ssl && !s->dead)
+        wire_is_ready(s->wire, false);
+    s->look_due = false;
     if (!s->dead && lane_admit(&s->turn, WATCH_READ | WATCH_WRITE))
         progress(s, WATCH_READ | WATCH_WRITE);
 }
@@ -414,9 +424,24 @@ void stream_consume(struct stream *s, size_t n)
     }
 }
 
+void stream_look_again(struct stream *s)
+{
+    if (s->look_due || s->ended || !(s->ssl ? wire_has_guessed(s->wire) : s->guessed))
+        return;
+    s->look_due = true;
+    again(s);
+}
+
 bool stream_is_ended(const struct stream *s)
 {
     return s->ended;
+}
+
+static void know_empty(struct stream *s)
+{
+    s->guessed = false;
+    if (s->ssl)
+        wire_is_empty(s->wire);
 }
 
 enum ahead { AHEAD_QUIET, AHEAD_BYTES, AHEAD_END };
@@ -435,6 +460,8 @@ static enum ahead look_ahead(struct stream *s)
     while (got < 0 && errno == EINTR);
     if (got == 0 || (got < 0 && errno != EAGAIN))
         return AHEAD_END;
+    if (got < 0)
+        know_empty(s);
     if (!s->ssl)
         return got > 0 ? AHEAD_BYTES : AHEAD_QUIET;
     if (got < 0)

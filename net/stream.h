@@ -61,6 +61,11 @@ bool stream_peer_digest(const struct stream *s, unsigned char digest[32]);
 /* What was read and not yet consumed; borrowed until the next call on this stream or the end of the event. */
 struct slice stream_input(const struct stream *s);
 void stream_consume(struct stream *s, size_t n);
+/*
+ * For whoever was given bytes and needs more: the socket is asked once again at the end of the turn, when nobody has heard
+ * from it that it is empty. A reset that comes together with the last bytes is announced by no event of its own.
+ */
+void stream_look_again(struct stream *s);
 bool stream_is_ended(const struct stream *s); /* END, CUT or FAIL has been told */
 /*
  * Asks the socket itself, for what the loop has not seen yet: true when the peer has neither said anything nor ended.

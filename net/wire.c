@@ -18,6 +18,7 @@ struct wire {
     int fd;
     struct wire *under; /* the TLS that this one goes through; NULL: the socket itself */
     bool drained;     /* nothing more until the loop says so */
+    bool guessed;     /* that it is drained, from a short read */
     bool spoken;      /* the handshake is done */
     size_t silent;    /* bytes since the peer last said something */
     bool closed;      /* the peer's end is there: only it says that the socket is empty */
@@ -84,7 +85,8 @@ static int wire_read(BIO *bio, char *into, int room)
         *w->n_in += (uint64_t)got;
         w->silent += (size_t)got;
     }
-    w->drained = got < 0 || (got > 0 && got < room && !w->closed);
+    w->guessed = got > 0 && got < room && !w->closed;
+    w->drained = got < 0 || w->guessed;
     if (got < 0 && errno == EAGAIN)
         BIO_set_retry_read(bio);
     return (int)got;
@@ -187,6 +189,17 @@ bool wire_is_drained(const struct wire *w)
     if (buf_len(&w->early) || SSL_has_pending(w->ssl))
         return false;
     return w->under ? wire_is_drained(w->under) : w->drained;
+}
+
+bool wire_has_guessed(const struct wire *w)
+{
+    return w->guessed;
+}
+
+void wire_is_empty(struct wire *w)
+{
+    w->guessed = false;
+    w->drained = true;
 }
 
 bool wire_waits(const struct wire *w)

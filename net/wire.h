@@ -35,6 +35,10 @@ void wire_is_ready(struct wire *w, bool closed);
 void wire_has_spoken(struct wire *w);
 /* The kernel had no more at the last read, and OpenSSL holds nothing undelivered. */
 bool wire_is_drained(const struct wire *w);
+/* The socket was not asked whether it is empty: the last read took less than there was room for. */
+bool wire_has_guessed(const struct wire *w);
+/* It was asked, by somebody else, and it is. */
+void wire_is_empty(struct wire *w);
 /* The last read or write could not be done now; any other failure of it is one for good. */
 bool wire_waits(const struct wire *w);
 

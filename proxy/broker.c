@@ -140,6 +140,8 @@ static bool take(struct deal *d)
         message_expect(d->answer, false);
         return true;
     }
+    if (e == MESSAGE_MORE)
+        stream_look_again(d->stream);
     if (e == MESSAGE_END)
         finish(d);
     return e != MESSAGE_END && e != MESSAGE_MORE;

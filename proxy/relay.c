@@ -128,6 +128,7 @@ static enum exchange_state take_body(struct exchange *x, bool *more)
         return bad_body(x, &why);
     default:
         *more = false;
+        stream_look_again(s->client);
         break;
     }
     stream_consume(s->client, used);
@@ -481,12 +482,14 @@ static enum exchange_state take_response(struct exchange *x, bool *more)
 
     if (event == MESSAGE_BAD)
         return service_failed(x, REASON_UPSTREAM_MALFORMED, why.text);
-    if (event == MESSAGE_BODY)
+    if (event == MESSAGE_BODY) {
         next = pass_piece(x, message_body(m));
-    else if (event == MESSAGE_HEAD)
+    } else if (event == MESSAGE_HEAD) {
         next = begin_response(x);
-    else if (event == MESSAGE_MORE)
+    } else if (event == MESSAGE_MORE) {
         *more = false;
+        stream_look_again(from);
+    }
     if (next != EXCHANGE_STAY)
         return next;
     stream_consume(from, used);

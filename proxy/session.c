@@ -212,6 +212,8 @@ static void read_head(struct session *s)
     }
     event = message_feed(s->message, input, &used, &why);
     stream_consume(s->client, used);
+    if (event == MESSAGE_MORE)
+        stream_look_again(s->client);
     if (event == MESSAGE_HEAD)
         begin_exchange(s, NULL);
     else if (event == MESSAGE_BAD)

@@ -3,6 +3,8 @@ Services that misbehave: what cannot be read in one way is a 502, or a cut when 
 takes a part for the whole, and the connection is never used again. Each row is one raw answer of a service.
 """
 import itertools
+import os
+import signal
 import threading
 import time
 
@@ -518,3 +520,26 @@ def test_what_misbehaved_is_in_the_journal(gateway):
     reasons = {r.get("reason") for r in gateway.records(kind="result")}
     assert {"upstream_malformed", "upstream_closed", "upstream_proxy_auth"} <= reasons
     wait_until(gateway.verify, "the chain")
+
+
+# ---- a reset that comes together with the last bytes is announced by nothing of its own
+
+
+@pytest.mark.parametrize("said", [b"Content-Length: 0\r\n\r", b"Content-Length: 9\r\n\r\nhalf",
+                                  b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"], ids=["head", "length", "chunks"])
+def test_a_reset_right_behind_the_last_bytes_is_noticed(service, gateway, said):
+    workers = gateway.pids("worker")
+
+    def script(request):
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        threading.Timer(0.5, lambda: [os.kill(pid, signal.SIGCONT) for pid in workers]).start()
+        yield HEAD + said
+        raise OSError("closes")
+
+    service.origin.script, service.origin.abrupt = script, True
+    if b"half" in said:
+        service.is_cut()
+    else:
+        answer = service.ask()
+        assert (answer.status, answer.reason) == (502, "upstream_closed")
