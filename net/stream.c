@@ -134,9 +134,7 @@ static int pull(struct stream *s, char *into, size_t room)
         wire_has_spoken(s->wire);
         return n;
     }
-    do
-        got = recv(s->fd, into, room, 0);
-    while (got < 0 && errno == EINTR);
+    got = wire_recv(s->fd, into, room, 0);
     if (got > 0) {
         s->n_in += (uint64_t)got;
         return (int)got;
@@ -155,9 +153,7 @@ static int push(struct stream *s, struct slice bytes)
 
         return n > 0 ? n : from_tls_error(s, n);
     }
-    do
-        put = send(s->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL);
-    while (put < 0 && errno == EINTR);
+    put = wire_send(s->fd, bytes.ptr, bytes.len);
     if (put > 0) {
         s->n_out += (uint64_t)put;
         return (int)put;
@@ -455,9 +451,7 @@ static enum ahead look_ahead(struct stream *s)
         return AHEAD_BYTES;
     if (s->dead || s->ended || s->broken)
         return AHEAD_END;
-    do
-        got = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    while (got < 0 && errno == EINTR);
+    got = wire_recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN))
         return AHEAD_END;
     if (got < 0)
@@ -569,25 +563,9 @@ void stream_close(struct stream *s, bool clean)
     lane_rise(&s->turn);
     watch_free(s->watch);
     s->watch = NULL;
-    if (s->ssl) {
-        ERR_clear_error();
-        if (clean && s->up && !s->broken && !s->shut)
-            SSL_shutdown(s->ssl);
-        else if (!clean)
-            SSL_set_quiet_shutdown(s->ssl, 1);
-        if (!clean)
-            SSL_shutdown(s->ssl); /* quiet: nothing is sent, the session stays resumable */
-        ERR_clear_error();
-        SSL_free(s->ssl);
-        s->ssl = NULL;
-    }
-    if (s->under) {
-        if (clean && !s->broken && !s->shut)
-            SSL_shutdown(s->under);
-        ERR_clear_error();
-        SSL_free(s->under);
-        s->under = NULL;
-    }
+    tls_close(s->ssl, clean && s->up && !s->broken && !s->shut, !clean);
+    tls_close(s->under, clean && !s->broken && !s->shut, false);
+    s->ssl = s->under = NULL;
     if (!clean) {
         struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
@@ -602,12 +580,7 @@ void stream_set_busy(struct stream *s, bool busy)
     if (!s->ssl || s->dead)
         return;
     s->busy = busy;
-    if (busy) {
-        SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
-    } else {
-        SSL_set_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
-        SSL_free_buffers(s->ssl); /* refuses while there is data in them */
-    }
+    tls_keep_buffers(s->ssl, busy);
 }
 
 const struct fault *stream_fault(const struct stream *s)

@@ -273,6 +273,29 @@ SSL *tls_client_connect(struct tls_client *t, const char *host, SSL_SESSION *res
     return ssl;
 }
 
+void tls_keep_buffers(SSL *ssl, bool keep)
+{
+    if (keep) {
+        SSL_clear_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+    } else {
+        SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
+        SSL_free_buffers(ssl); /* refuses while there is data in them */
+    }
+}
+
+void tls_close(SSL *ssl, bool say, bool resumable)
+{
+    if (!ssl)
+        return;
+    ERR_clear_error();
+    if (!say && resumable)
+        SSL_set_quiet_shutdown(ssl, 1);
+    if (say || resumable)
+        SSL_shutdown(ssl);
+    ERR_clear_error();
+    SSL_free(ssl);
+}
+
 /* ---- errors ---- */
 
 bool tls_error_is_cut(void)

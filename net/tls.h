@@ -63,4 +63,9 @@ bool tls_error_is_cut(void);
 /* Words and reason for a failed handshake or a broken connection, from the error queue (emptied). */
 void tls_explain(SSL *ssl, struct fault *why);
 
+/* Keep the buffers of an idle connection, or give them back whenever they are empty. */
+void tls_keep_buffers(SSL *ssl, bool keep);
+/* Free it (take; NULL is fine). say: close_notify goes out first. Else, with resumable: nothing goes out, and its session stays fit to be resumed. */
+void tls_close(SSL *ssl, bool say, bool resumable);
+
 #endif

@@ -53,6 +53,26 @@ static int read_beneath(struct wire *w, char *into, int room)
     return got;
 }
 
+ssize_t wire_recv(int fd, void *into, size_t room, int flags)
+{
+    ssize_t got;
+
+    do
+        got = recv(fd, into, room, flags);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+ssize_t wire_send(int fd, const void *bytes, size_t len)
+{
+    ssize_t put;
+
+    do
+        put = send(fd, bytes, len, MSG_NOSIGNAL);
+    while (put < 0 && errno == EINTR);
+    return put;
+}
+
 static int wire_read(BIO *bio, char *into, int room)
 {
     struct wire *w = BIO_get_data(bio);
@@ -78,9 +98,7 @@ static int wire_read(BIO *bio, char *into, int room)
         BIO_set_retry_read(bio);
         return -1;
     }
-    do
-        got = recv(w->fd, into, (size_t)room, 0);
-    while (got < 0 && errno == EINTR);
+    got = wire_recv(w->fd, into, (size_t)room, 0);
     if (got > 0) {
         *w->n_in += (uint64_t)got;
         w->silent += (size_t)got;
@@ -100,9 +118,7 @@ static int wire_write(BIO *bio, const char *bytes, int len)
     BIO_clear_retry_flags(bio);
     if (w->under)
         return told_beneath(w, SSL_write(w->under->ssl, bytes, len));
-    do
-        put = send(w->fd, bytes, (size_t)len, MSG_NOSIGNAL);
-    while (put < 0 && errno == EINTR);
+    put = wire_send(w->fd, bytes, (size_t)len);
     if (put > 0)
         *w->n_out += (uint64_t)put;
     if (put < 0 && errno == EAGAIN)

@@ -11,10 +11,15 @@
 #include <openssl/ssl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/slice.h"
 
 struct wire;
+
+/* recv(2) and send(2), again when a signal came between; no SIGPIPE. */
+ssize_t wire_recv(int fd, void *into, size_t room, int flags);
+ssize_t wire_send(int fd, const void *bytes, size_t len);
 
 /*
  * Put ssl on a socket (not owned). early: bytes that were already read from it, copied. *n_in and *n_out (kept) count
