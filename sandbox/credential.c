@@ -110,11 +110,15 @@ static int answer_apt(struct credential *c)
 
 /* ---- the command line ---- */
 
+static void print_option(const char *name, const char *value, const char *text)
+{
+    printf("  --%s%s%s\n        %s\n", name, value ? " " : "", value ? value : "", text);
+}
+
 static int print_help(void)
 {
     puts("usage: exeat-credential " CREDENTIAL_USAGE "\n       " CREDENTIAL_SUMMARY "\n\n" CREDENTIAL_HELP "\noptions:");
-#define OPTION(name, value, text) \
-    printf("  --%s%s%s\n        %s\n", name, value ? " " : "", value ? (const char *)value : "", text);
+#define OPTION(name, value, text) print_option(name, value, text);
     CREDENTIAL_OPTIONS(OPTION)
 #undef OPTION
     puts("\nexamples:\n" CREDENTIAL_EXAMPLES);

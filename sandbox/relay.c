@@ -228,11 +228,15 @@ static int misuse(const char *what, const char *detail)
     return STATUS_USAGE;
 }
 
+static void print_option(const char *name, const char *value, const char *text)
+{
+    printf("  --%s%s%s\n        %s\n", name, value ? " " : "", value ? value : "", text);
+}
+
 static int print_help(void)
 {
     puts("usage: exeat-relay " RELAY_USAGE "\n       " RELAY_SUMMARY "\n\n" RELAY_HELP "\noptions:");
-#define OPTION(name, value, text) \
-    printf("  --%s%s%s\n        %s\n", name, value ? " " : "", value ? (const char *)value : "", text);
+#define OPTION(name, value, text) print_option(name, value, text);
     RELAY_OPTIONS(OPTION)
 #undef OPTION
     puts("\nexamples:\n" RELAY_EXAMPLES);
