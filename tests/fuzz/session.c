@@ -485,6 +485,8 @@ static void end(void)
     }
     roles_write(run.world->roles);
     turn();
+    world_advance(SILENCE_MS); /* the last results wait for company */
+    turn();
     roles_write(run.world->roles);
     turn();
     roles_close_books(run.world->roles);

@@ -10,6 +10,7 @@
 
 #include "authz/pins.h"
 #include "authz/revocation.h"
+#include "authz/spent.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "proxy/config.h"
@@ -34,6 +35,7 @@ static const char text[] =
 static struct role_context context = {.role = ROLE_WORKER};
 static struct revocations *revocations;
 static struct pins *pins;
+static struct spent *spent;
 static struct world world;
 static char directory[] = "/dev/shm/exeat-fuzz-XXXXXX";
 
@@ -80,11 +82,14 @@ static void share(void)
     pins = pins_create(1024, &why);
     snprintf(path, sizeof path, "%s/revocations", directory);
     revocations = revocations_create(path, &why);
+    snprintf(path, sizeof path, "%s/spent", directory);
+    spent = spent_open(path, &why);
     world.counters = counters_map(fd, false, &why);
-    if (!pins || !revocations || !world.counters)
+    if (!pins || !revocations || !spent || !world.counters)
         say_and_abort(&why);
     worker_ops.on_resource(&context, MSG_SHARED, SLICE("pins"), false, dup(pins_fd(pins)));
     worker_ops.on_resource(&context, MSG_SHARED, SLICE("revocations"), false, dup(revocations_fd(revocations)));
+    worker_ops.on_resource(&context, MSG_SHARED, SLICE("spent"), false, dup(spent_fd(spent)));
     worker_ops.on_resource(&context, MSG_SHARED, SLICE("counters/worker 0"), false, fd);
     worker_ops.on_resource(&context, MSG_SHARED, SLICE("tally/worker 0"), false, tally_create(secret, &why));
 }
@@ -110,6 +115,8 @@ static void clean_up(void)
     char path[64];
 
     snprintf(path, sizeof path, "%s/revocations", directory);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/spent", directory);
     unlink(path);
     rmdir(directory);
 }

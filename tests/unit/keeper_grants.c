@@ -1,0 +1,147 @@
+/* The keeper's grants: a credential for a leave token that it verifies itself. */
+#include "tests/unit/keeper_fixture.h"
+
+struct shown {
+    const char *audience, *scope, *jti;
+    int64_t issued, expires; /* from now */
+};
+
+/* A leave token (give). */
+static char *token_of(struct bench *b, const struct shown *t)
+{
+    int64_t now = clock_wall_s();
+    struct signer_claims claims = {.issuer = "https://ci", .sandbox = strcmp(t->jti, "held") == 0 ? "vm-held" : "vm1", .client_id = "c", .audience = t->audience,
+                                   .scope = t->scope, .jti = t->jti, .issued_s = now + t->issued, .expires_s = now + t->expires};
+    struct buf out = {0};
+
+    assert_true(signer_issue(b->issuer, &claims, &out, NULL));
+    return buf_take_text(&out);
+}
+
+static void ask_grant(struct bench *b, const char *service, const char *token)
+{
+    struct buf out = {0};
+
+    b->granted[0] = '\0';
+    pack_u32(&out, 4);
+    pack_u64(&out, b->context.generation);
+    pack_bytes(&out, slice_of(service));
+    pack_bytes(&out, slice_of(token));
+    channel_send(b->worker, MSG_GRANT, buf_slice(&out), -1);
+    buf_free(&out);
+    turn(b);
+}
+
+static const struct {
+    const char *name, *service;
+    struct shown token;
+    const char *answer; /* how it begins, or the reason */
+} grants_asked[] = {
+    {"a good token", "registry", {"gw.test", "a b", "good", 0, 600}, "Bearer eyJ"},
+    {"a token that is over", "registry", {"gw.test", "a", "over", -900, -1}, "token_expired"},
+    {"a token for another gateway", "registry", {"other.test", "a", "else", 0, 600}, "token_audience"},
+    {"a token without the service's scope", "registry", {"gw.test", "b", "narrow", 0, 600}, "scope_missing"},
+    {"a token that lives too long", "registry", {"gw.test", "a", "long", 0, 7200}, "token_lifetime"},
+    {"a token that was revoked", "registry", {"gw.test", "a", "taken-back", 0, 600}, "token_revoked"},
+    {"a sandbox in quarantine", "registry", {"gw.test", "a", "held", 0, 600}, "sandbox_quarantined"},
+    {"a service that has no credential", "files", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
+    {"a service that is not there", "nobody", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
+};
+
+static void grants_by_token(struct bench *b)
+{
+    assert_true(revocations_add(b->revocations, REVOKE_JTI, SLICE("taken-back"), 0, NULL));
+    assert_true(revocations_quarantine(b->revocations, &(struct quarantine){.sandbox = SLICE("vm-held"), .by = SLICE("admin")}, NULL));
+    for (size_t i = 0; i < sizeof grants_asked / sizeof *grants_asked; i++) {
+        char *token = token_of(b, &grants_asked[i].token);
+
+        buf_clear(&b->records);
+        ask_grant(b, grants_asked[i].service, token);
+        if (!slice_starts(slice_of(b->granted), slice_of(grants_asked[i].answer)))
+            fail_msg("%s: %s", grants_asked[i].name, b->granted);
+        if (strcmp(grants_asked[i].answer, "policy_changed") != 0)
+            must_record(b, i ? "\"action\":\"deny\"" : "\"action\":\"allow\"");
+        free(token);
+    }
+}
+
+static void grants(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_by_token, ACKNOWLEDGES), 0);
+    grant_tests = false;
+}
+
+/* No longer than a minute, nor than the token: whatever comes first. */
+static void grants_for_a_while(struct bench *b)
+{
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "long", 0, 600});
+    char *ends = token_of(b, &(struct shown){"gw.test", "a", "short", 0, 20});
+    int64_t now;
+
+    ask_grant(b, "registry", token);
+    now = clock_wall_s();
+    assert_in_range(b->until_s, now + 50, now + 60);
+    ask_grant(b, "registry", ends);
+    assert_in_range(b->until_s, now + 10, now + 21);
+    must_record(b, "\"sandbox\":\"vm1\"");
+    must_record(b, "\"kind\":\"assert\"");
+    free(token);
+    free(ends);
+}
+
+static void a_grant_is_short(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_for_a_while, ACKNOWLEDGES), 0);
+    grant_tests = false;
+}
+
+static void grants_nothing(struct bench *b)
+{
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600});
+
+    ask_grant(b, "registry", token);
+    assert_string_equal(b->granted, b->how == IS_SILENT ? "" : "record_unavailable");
+    free(token);
+}
+
+static void no_record_no_grant(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_nothing, REFUSES), 0);
+    assert_int_equal(status_of(state, grants_nothing, IS_SILENT), 0);
+    assert_int_equal(status_of(state, grants_nothing, IS_GONE), 0);
+    grant_tests = false;
+}
+
+static void changes_a_token(struct bench *b)
+{
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600});
+
+    token[strlen(token) - 10] = token[strlen(token) - 10] == 'A' ? 'B' : 'A';
+    ask_grant(b, "registry", token);
+    assert_string_equal(b->granted, "token_signature");
+    ask_grant(b, "registry", "");
+    assert_string_equal(b->granted, "token_malformed");
+    free(token);
+}
+
+static void a_changed_token_gets_nothing(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, changes_a_token, ACKNOWLEDGES), 0);
+    grant_tests = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ROW(grants),
+        ROW(a_grant_is_short),
+        ROW(no_record_no_grant),
+        ROW(a_changed_token_gets_nothing),
+    };
+
+    return cmocka_run_group_tests_name("keeper grants", tests, NULL, NULL);
+}
