@@ -36,6 +36,19 @@ static struct tally *open_tally(const struct house *h, int self)
     return t;
 }
 
+/* Parties and their tallies live as long as their worker: here, too, until the program ends. */
+enum { KEPT = 64 };
+
+static struct house houses[KEPT];
+static struct parties *kept[KEPT];
+static size_t n_houses, n_kept;
+
+static struct parties *keep(struct parties *ps)
+{
+    assert_true(n_kept < KEPT);
+    return kept[n_kept++] = ps;
+}
+
 static struct house begin(void)
 {
     struct house h;
@@ -45,7 +58,8 @@ static struct house begin(void)
         assert_true((h.fds[i] = tally_create(secret, &why)) >= 0);
     for (int i = 0; i < WORKERS; i++)
         h.tallies[i] = open_tally(&h, i);
-    return h;
+    assert_true(n_houses < KEPT);
+    return houses[n_houses++] = h;
 }
 
 static void end(struct house *h)
@@ -295,7 +309,7 @@ static void on_sum(void *arg, const struct party *p, const struct sum *s)
 static void test_parties(void **state)
 {
     struct house h = begin();
-    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL);
+    struct parties *ps = keep(parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL));
     struct party *a = sandbox(ps, "a"), *b = sandbox(ps, "b"), *a2 = sandbox(ps, "a");
     struct party *v4 = source(ps, "192.0.2.1:1"), *v4_other_port = source(ps, "192.0.2.1:2"), *v4_other = source(ps, "192.0.2.2:1");
     struct party *v6 = source(ps, "[2001:db8::1]:1"), *v6_same_64 = source(ps, "[2001:db8::ff:1]:1"),
@@ -342,7 +356,7 @@ static void test_who_makes_room_takes_no_sum_along(void **state)
     char text[40];
 
     (void)state;
-    ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL);
+    ps = keep(parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL));
     first = source(ps, "192.0.2.1:1");
     sums_add(&first->sums, REASON_TOKEN_FAILURES, "", 1000, 1, &id);
     sums_add(&first->sums, REASON_TOKEN_FAILURES, "", 1000, 1, &id);
@@ -418,7 +432,7 @@ static int take_all(const struct quota *q, struct party *p, int what, struct ver
 static void check_quota(const struct quota_row *r, bool beside)
 {
     struct house h = begin();
-    struct parties *ps = parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL);
+    struct parties *ps = keep(parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL));
     struct quota q = {&limits, h.tallies[0], 1};
     struct party *p = r->kind == TALLY_SANDBOX ? sandbox(ps, "a") : source(ps, "192.0.2.1:1");
     struct tally_seat *other = tally_sit(h.tallies[1], r->kind, SLICE("another"));
