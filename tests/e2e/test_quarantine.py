@@ -180,7 +180,7 @@ def crash(g, tokens, origins):
         wires.append(wire)
     wait_until(lambda: len(origins[1].requests) >= len(tokens), "the requests at the origin")
     for pid in before:
-        os.kill(pid, signal.SIGSEGV)
+        os.kill(pid, signal.SIGABRT)
     for wire in wires:
         with pytest.raises(Closed):
             wire.response()
