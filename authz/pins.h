@@ -21,7 +21,8 @@ int pins_fd(const struct pins *p);
 /*
  * Is source the one that the token (its 32-byte fingerprint) is pinned to? A token not seen before is pinned to it.
  * Forgotten forget_s seconds after 1970: after that the token must be refused before this is asked.
- * False as well when there is no room, which takes more live tokens than the table was made for.
+ * False as well when there is no room, which takes more live tokens than the table was made for, and when another process
+ * that was filling a place on the way has not finished: it is waited for, up to 200 ms.
  */
 bool pins_hold(struct pins *p, const unsigned char *fingerprint, struct slice source, int64_t forget_s,
                int64_t now_s);
