@@ -25,7 +25,7 @@ static const struct state {
     unsigned next;
 } states[N_EXCHANGE_STATES] = {
     [EXCHANGE_AUTHORIZE] = {"AUTHORIZE", decide_on_authorize, 0, TO(COLLECT) | TO(RECORD) | TO(REPLY) | TO(DONE)},
-    [EXCHANGE_COLLECT] = {"COLLECT", relay_on_collect, offsetof(struct limits, body_ms),
+    [EXCHANGE_COLLECT] = {"COLLECT", content_on_collect, offsetof(struct limits, body_ms),
                           TO(RECORD) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_RECORD] = {"RECORD", decide_on_record, offsetof(struct limits, record_ms),
                          TO(GRANT) | TO(DIAL) | TO(FORWARD) | TO(CERTIFY) | TO(REPLY) | TO(DONE)},

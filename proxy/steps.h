@@ -1,6 +1,6 @@
 /*
  * The handlers of the exchange machine, one per state, and what they share. Only exchange.c and the files of handlers
- * (decide.c, reach.c, relay.c) include this.
+ * (decide.c, content.c, reach.c, relay.c ...) include this.
  */
 #ifndef PROXY_STEPS_H
 #define PROXY_STEPS_H
@@ -11,11 +11,20 @@ typedef enum exchange_state exchange_handler(struct exchange *x, struct event ev
 
 exchange_handler decide_on_authorize, decide_on_record;           /* decide.c */
 exchange_handler reach_on_dial, reach_on_trust, reach_on_certify; /* reach.c */
-exchange_handler relay_on_collect, relay_on_forward;              /* relay.c */
+exchange_handler content_on_collect;                              /* content.c */
+exchange_handler relay_on_forward;                                /* relay.c */
 exchange_handler vouch_on_grant;                                  /* vouch.c */
 
 /* Recorded and allowed: by an idle connection of its bucket, or by a new one; before that by way of GRANT where one is due. */
 enum exchange_state decide_proceed(struct exchange *x);
+
+/*
+ * The request's content (content.c).
+ *   begin: before any of it is taken.
+ *   take: one event of it; the state after a refusal, or EXCHANGE_STAY. *more is false when the input gives nothing further for now.
+ */
+void content_begin(struct exchange *x);
+enum exchange_state content_take(struct exchange *x, bool *more);
 
 /*
  * The gateway's own credential (vouch.c), of services that have one (service_own_field).
