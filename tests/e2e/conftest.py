@@ -9,6 +9,10 @@ ALLOWED = Path(__file__).parent.parent / "skips.allowed"
 skipped = []  # for a reason that is not allowed
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: it measures, so nothing else may run beside it")
+
+
 def pytest_runtest_logreport(report):
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")

@@ -10,7 +10,7 @@ that is said of one turn holds for the next, and the load generators take their 
 turn of each kind, right after one another; how many rounds there are is said beforehand, and the median of their ratios is judged
 once. `make neighbours` takes 30 rounds and asks for the 90 %.
 
-Here, beside other tests, there are five and NOISE: on two processors that others use too the turns of *fairly shared*
+In `make check` there are five and NOISE: on two processors that others use too the turns of *fairly shared*
 wander by 8 % (standard deviation), so the ratio of two turns by 11 %, and the median of five by 6 %. Three times that may be missing.
 """
 import json
@@ -24,6 +24,8 @@ import pytest
 
 from gateway import EXEAT, Gateway, clean_environment, free_port, wait_until
 from origin import make_pki
+
+pytestmark = pytest.mark.alone
 
 ROUNDS = int(os.environ.get("NEIGHBOURS_ROUNDS", 5))
 TURN = float(os.environ.get("NEIGHBOURS_TURN", 1.0))
