@@ -13,8 +13,10 @@ enum piece_kind { PIECE_TEXT, PIECE_SEGMENT, PIECE_CAPTURE, PIECE_REST };
 
 struct piece {
     enum piece_kind kind;
-    char *text; /* PIECE_TEXT: canonical, starts with "/"; PIECE_CAPTURE: its name */
+    char *text; /* PIECE_TEXT: canonical, starts with "/"; PIECE_SEGMENT: what stands before *; PIECE_CAPTURE: its name */
     size_t len;
+    char *tail; /* PIECE_SEGMENT: what stands behind * */
+    size_t tail_len;
 };
 
 struct pair {
@@ -44,12 +46,12 @@ static bool refuse(struct fault *why, const char *what)
     return fault_set(why, FAULT_SYNTAX, "%s", what);
 }
 
-static bool add_piece(struct pattern *p, enum piece_kind kind, struct slice text, struct fault *why)
+static bool add_piece(struct pattern *p, enum piece_kind kind, struct slice text, struct slice tail, struct fault *why)
 {
     if (p->n_pieces == PIECES_MAX)
         return refuse(why, "the pattern has too many segments");
     p->pieces = must(reallocarray(p->pieces, p->n_pieces + 1, sizeof *p->pieces));
-    p->pieces[p->n_pieces++] = (struct piece){kind, text_copy(text), text.len};
+    p->pieces[p->n_pieces++] = (struct piece){kind, text_copy(text), text.len, text_copy(tail), tail.len};
     return true;
 }
 
@@ -61,7 +63,7 @@ static bool add_text(struct pattern *p, struct slice raw, struct fault *why)
     bool ok;
 
     if (path_canonical(raw, &canonical, &path_fault))
-        ok = add_piece(p, PIECE_TEXT, buf_slice(&canonical), why);
+        ok = add_piece(p, PIECE_TEXT, buf_slice(&canonical), SLICE(""), why);
     else
         ok = refuse(why, path_fault.text);
     buf_free(&canonical);
@@ -88,7 +90,7 @@ static bool add_capture(struct pattern *p, struct slice name, struct fault *why)
     for (size_t i = 0; i < n; i++)
         if (slice_is(name, pattern_capture_name(p, i)))
             return fault_set(why, FAULT_SYNTAX, "{%.*s} stands twice in the pattern", SLICE_ARG(name));
-    return add_piece(p, PIECE_CAPTURE, name, why);
+    return add_piece(p, PIECE_CAPTURE, name, SLICE(""), why);
 }
 
 static bool is_wild(struct slice segment)
@@ -96,14 +98,41 @@ static bool is_wild(struct slice segment)
     return slice_find(segment, '*') >= 0 || slice_find(segment, '{') >= 0 || slice_find(segment, '}') >= 0;
 }
 
-static bool add_wild(struct pattern *p, struct slice segment, bool last, struct fault *why)
+/* What may stand beside *: the same on every reading of a path. */
+static bool is_plain(struct slice s)
 {
-    if (slice_is(segment, "*"))
-        return add_piece(p, PIECE_SEGMENT, SLICE(""), why);
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~@:+=,";
+
+    for (size_t i = 0; i < s.len; i++)
+        if (!memchr(plain, s.ptr[i], sizeof plain - 1))
+            return false;
+    return true;
+}
+
+static bool add_segment(struct pattern *p, struct slice segment, struct fault *why)
+{
+    struct slice before, behind = segment;
+
+    slice_next(&behind, '*', &before);
+    if (!is_plain(before) || !is_plain(behind))
+        return refuse(why, "beside * stand only letters, digits and -._~@:+=, and no other *; write %2A for the character");
+    return add_piece(p, PIECE_SEGMENT, before, behind, why);
+}
+
+static bool add_rest(struct pattern *p, struct fault *why)
+{
+    for (size_t i = 0; i < p->n_pieces; i++)
+        if (p->pieces[i].kind == PIECE_REST)
+            return refuse(why, "** stands once in a path");
+    return add_piece(p, PIECE_REST, SLICE(""), SLICE(""), why);
+}
+
+static bool add_wild(struct pattern *p, struct slice segment, struct fault *why)
+{
     if (slice_is(segment, "**"))
-        return last ? add_piece(p, PIECE_REST, SLICE(""), why) : refuse(why, "** stands only at the end of a path");
+        return add_rest(p, why);
     if (slice_find(segment, '*') >= 0)
-        return refuse(why, "* stands alone between slashes; write %2A for the character");
+        return add_segment(p, segment, why);
     if (segment.ptr[0] != '{' || segment.ptr[segment.len - 1] != '}')
         return refuse(why, "{name} stands alone between slashes; write %7B and %7D for the characters");
     return add_capture(p, slice_cut(segment, 1, segment.len - 1), why);
@@ -119,7 +148,7 @@ static bool parse_path(struct pattern *p, struct slice path, struct fault *why)
     rest = slice_from(path, 1);
     while (slice_next(&rest, '/', &segment)) {
         if (is_wild(segment)) {
-            if (!add_text(p, slice_cut(path, text, at), why) || !add_wild(p, segment, rest.ptr == NULL, why))
+            if (!add_text(p, slice_cut(path, text, at), why) || !add_wild(p, segment, why))
                 return false;
             text = at + segment.len;
         }
@@ -218,7 +247,7 @@ struct pattern *pattern_loosen(const struct pattern *p)
             path_loosen(slice_make(piece->text, piece->len), &text);
         else
             buf_text(&text, piece->text);
-        add_piece(loose, piece->kind, buf_slice(&text), NULL);
+        add_piece(loose, piece->kind, buf_slice(&text), slice_make(piece->tail, piece->tail_len), NULL);
         buf_free(&text);
     }
     return loose;
@@ -228,8 +257,10 @@ void pattern_free(struct pattern *p)
 {
     if (!p)
         return;
-    for (size_t i = 0; i < p->n_pieces; i++)
+    for (size_t i = 0; i < p->n_pieces; i++) {
         free(p->pieces[i].text);
+        free(p->pieces[i].tail);
+    }
     for (size_t i = 0; i < p->n_pairs; i++) {
         free(p->pairs[i].name);
         free(p->pairs[i].value);
@@ -264,6 +295,47 @@ static size_t segment_len(struct slice s)
     return slash < 0 ? s.len : (size_t)slash;
 }
 
+/* * stands for one character at least; what is behind it does not begin inside an escape. */
+static bool segment_fits(const struct piece *piece, struct slice segment)
+{
+    size_t tail = segment.len - piece->tail_len;
+
+    if (segment.len < piece->len + piece->tail_len + 1)
+        return false;
+    if (piece->tail_len && (segment.ptr[tail - 1] == '%' || (tail >= 2 && segment.ptr[tail - 2] == '%')))
+        return false;
+    return memcmp(segment.ptr, piece->text, piece->len) == 0 &&
+           memcmp(segment.ptr + tail, piece->tail, piece->tail_len) == 0;
+}
+
+/* How many slashes a path has from where the pieces from i on begin to match. */
+static size_t slashes_from(const struct pattern *p, size_t i, struct slice path)
+{
+    const struct piece *last = &p->pieces[p->n_pieces - 1];
+    bool ends_open = last->kind != PIECE_TEXT || last->text[last->len - 1] != '/';
+    size_t n = p->lenient && ends_open && path.len && path.ptr[path.len - 1] == '/';
+
+    for (; i < p->n_pieces; i++)
+        for (size_t k = 0; p->pieces[i].kind == PIECE_TEXT && k < p->pieces[i].len; k++)
+            n += p->pieces[i].text[k] == '/';
+    return n;
+}
+
+/*
+ * ** before the end: as many segments as leave those that the pieces from i on have, none of them empty. What follows
+ * has its number of segments, so there is one place for it. *path begins behind a slash, and then at one.
+ */
+static bool skip_rest(const struct pattern *p, size_t i, struct slice *path)
+{
+    struct slice all = slice_make(path->ptr - 1, path->len + 1);
+    size_t n = slashes_from(p, i, all), at = all.len;
+
+    while (n && at > 0)
+        n -= all.ptr[--at] == '/';
+    *path = slice_from(all, at);
+    return n == 0 && at < all.len && slice_search(slice_cut(all, 0, at + 1), SLICE("//")) < 0;
+}
+
 bool pattern_matches_path(const struct pattern *p, struct slice path, struct slice captures[PATTERN_CAPTURES])
 {
     size_t n = 0;
@@ -272,13 +344,20 @@ bool pattern_matches_path(const struct pattern *p, struct slice path, struct sli
         const struct piece *piece = &p->pieces[i];
         size_t len = piece->len;
 
-        if (piece->kind == PIECE_REST)
-            return true;
+        if (piece->kind == PIECE_REST) {
+            if (i + 1 == p->n_pieces)
+                return true;
+            if (!skip_rest(p, i + 1, &path))
+                return false;
+            continue;
+        }
         if (piece->kind == PIECE_TEXT) {
             if (path.len < len || path.ptr[len - 1] != piece->text[len - 1] || memcmp(path.ptr, piece->text, len) != 0)
                 return false;
-        } else if ((len = segment_len(path)) == 0) {
-            return false;
+        } else {
+            len = segment_len(path);
+            if (piece->kind == PIECE_SEGMENT ? !segment_fits(piece, slice_cut(path, 0, len)) : len == 0)
+                return false;
         }
         if (piece->kind == PIECE_CAPTURE && captures)
             captures[n++] = slice_cut(path, 0, len);

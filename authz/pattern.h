@@ -1,8 +1,9 @@
 /*
  * Path and query patterns of rules and tokens. Segments stand for themselves, or are
  *
- *     *        one segment that is not empty
- *     **       the rest, also none; only at the end
+ *     *        one segment that is not empty; "*.tgz", "@*", "a*b": one that begins and ends so, with more between
+ *     **       at the end: the rest, also none, whatever it is. Before the end: any number of segments, also none, and no
+ *              empty ones. Once in a pattern
  *     {name}   one segment that is not empty, captured
  *
  * Behind "?" stand the names the query must have, exactly these and once each, in any order: "?service=x&v=*" ("*": any

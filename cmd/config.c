@@ -1,4 +1,5 @@
 /* `exeat config`: is the configuration good, what does it come to, what could be written in it. */
+#include "authz/preset.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "cmd/command.h"
@@ -96,6 +97,7 @@ static int run_help(const struct invocation *inv)
 
     buf_text(&out, introduction);
     conf_help(sections, n, &out);
+    preset_help(&out);
     return command_print(inv, &out);
 }
 

@@ -35,11 +35,14 @@ static bool read_host(struct slice host, struct setup_service *out, struct fault
 static bool read_preset(struct slice name, struct setup_service *out, struct fault *why)
 {
     int n = snprintf(out->preset, sizeof out->preset, "%.*s", SLICE_ARG(name));
+    struct buf names = {0};
 
     if ((size_t)n < sizeof out->preset && preset_find(out->preset))
         return true;
-    return fault_set(why, FAULT_USAGE, "there is no preset \"%.*s\"; there are npm-read, pypi-read and git-clone",
-                     SLICE_ARG(name));
+    preset_names(&names);
+    fault_set(why, FAULT_USAGE, "there is no preset \"%.*s\"; there are %.*s", SLICE_ARG(name), SLICE_ARG(buf_slice(&names)));
+    buf_free(&names);
+    return false;
 }
 
 bool setup_service_parse(const char *text, struct setup_service *out, struct fault *why)

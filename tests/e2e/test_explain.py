@@ -78,7 +78,7 @@ def test_text_is_aligned_and_names_the_rule(config):
     lines = exeat("explain", *AS_IF, "GET", "http://npm.example/left-pad", config=config).stdout.splitlines()
     assert lines[0] == "GET http://npm.example/left-pad"
     assert lines[1].startswith("  yes  token ")
-    assert lines[-1] == 'allowed by service npm, rule "GET,HEAD /*?".'
+    assert lines[-1] == 'allowed by service npm, rule "GET /*?".'
     assert len({line.index(line[7:].split("  ")[0], 7) for line in lines[1:-2]}) == 1
     assert "\x1b" not in "".join(lines)
 

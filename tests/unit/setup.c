@@ -55,7 +55,7 @@ static void test_services_refused(void **state)
         {"an URL", "npm=https://npm.example/", "is no port"},
         {"YAML in the host", "npm=a\"]}#.example", "--service npm=a"},
         {"YAML in the preset", "npm=npm.example,x: y", "there is no preset \"x: y\""},
-        {"a preset that is none", "npm=npm.example,npm-raed", "there are npm-read, pypi-read and git-clone"},
+        {"a preset that is none", "npm=npm.example,npm-raed", "there are npm-read, pypi-read, debian-read,"},
     };
 
     (void)state;
