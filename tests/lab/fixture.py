@@ -1,0 +1,84 @@
+"""One program in one setting, running in a network of its own, with the upstream it fetches from."""
+import base64
+import crypt
+import http.client
+import importlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from upstream import Upstream
+from world import PATIENCE, SERVICE, World
+
+MODULES = ["acng", "squid", "nginx", "verdaccio", "registry"]
+
+
+def settings():
+    """Every (module, setting) of the lab."""
+    return [(m, s) for m in MODULES for s in importlib.import_module(m).SETTINGS]
+
+
+def bcrypt(password, prefix="$2b$"):
+    """As htpasswd -B writes it, with the fewest rounds: it guards nothing here."""
+    return crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)).replace("$2b$", prefix)
+
+
+def basic(user, password):
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+@dataclass
+class Answer:
+    status: int  # 0: closed without a reply
+    fields: list
+    body: bytes
+
+    def field(self, name):
+        return next((v for k, v in self.fields if k.lower() == name.lower()), None)
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Fixture:
+    """with Fixture("squid", "hardened", directory) as f: f.ask("GET", "/x")"""
+
+    def __init__(self, module, setting, directory):
+        self.module, self.setting = importlib.import_module(module), setting
+        self.program = self.module.PROGRAM
+        self.world = World(Path(directory))
+        self.port, self.basic, self.basic2 = None, None, None
+        try:
+            self.upstream = Upstream(self.world)
+            self.module.start(self)
+        except BaseException:
+            self.world.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.world.close()
+
+    def ask(self, method, target, body=None, port=None, source=None, **fields):
+        """One request on a connection of its own, its target sent as it is; Host is the service's unless it is given."""
+        return self.send(method, target, {k.replace("_", "-"): v for k, v in fields.items()}, body, port, source)
+
+    def send(self, method, target, fields, body=None, port=None, source=None):
+        port = port or self.port
+        with self.world.connect(SERVICE, port, PATIENCE, source) as wire:
+            c = http.client.HTTPConnection(SERVICE, port)
+            c.sock = wire
+            c.putrequest(method, target, skip_host="Host" in fields, skip_accept_encoding=True)
+            body = body.encode() if isinstance(body, str) else body
+            if body is not None or method in ("POST", "PUT", "PATCH"):
+                c.putheader("Content-Length", str(len(body or b"")))
+            for k, v in fields.items():
+                c.putheader(k, v)
+            try:
+                c.endheaders(body or None)
+                r = c.getresponse()
+                return Answer(r.status, r.getheaders(), r.read() if method != "CONNECT" or r.status != 200 else b"")
+            except (http.client.BadStatusLine, ConnectionError):
+                return Answer(0, [], b"")
