@@ -1,14 +1,18 @@
 """One program in one setting, running in a network of its own, with the upstream it fetches from."""
 import base64
-import crypt
+import ctypes
 import http.client
 import importlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from upstream import Upstream
 from world import PATIENCE, SERVICE, World
+
+libcrypt = ctypes.CDLL("libcrypt.so.1")
+libcrypt.crypt.restype = ctypes.c_char_p
 
 MODULES = ["acng", "squid", "nginx", "verdaccio", "registry"]
 
@@ -20,7 +24,8 @@ def settings():
 
 def bcrypt(password, prefix="$2b$"):
     """As htpasswd -B writes it, with the fewest rounds: it guards nothing here."""
-    return crypt.crypt(password, crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)).replace("$2b$", prefix)
+    made = libcrypt.crypt(password.encode(), b"$2b$04$" + base64.b64encode(os.urandom(24), b"./")[:21] + b"u")
+    return made.decode().replace("$2b$", prefix)
 
 
 def basic(user, password):
@@ -74,7 +79,8 @@ class Fixture:
             body = body.encode() if isinstance(body, str) else body
             if body is not None or method in ("POST", "PUT", "PATCH"):
                 c.putheader("Content-Length", str(len(body or b"")))
-            for k, v in fields.items():
+            # apt-cacher-ng says no length with a redirect, and without this field closes after 20 s.
+            for k, v in {"Connection": "close", **fields}.items():
                 c.putheader(k, v)
             try:
                 c.endheaders(body or None)
