@@ -56,7 +56,7 @@ E2E_JOBS ?= $(shell expr $$(nproc) + 1)
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: neighbours lifetimes all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
+.PHONY: neighbours lifetimes programs lab all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat $(patsubst %,$(B)/%,$(HELPERS)) ## build everything (V=1: show the commands)
@@ -152,6 +152,12 @@ ifneq ($(E2E),)
 	@$(RUN_E2E) -m alone $(PYTEST) tests/e2e || [ $$? = 5 ]
 endif
 
+programs: test-deps ## real programs, weak and hardened, answer as the audit's answer sheet says (PYTEST='-k squid')
+	@$(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 $(PYTEST) tests/lab
+
+lab: test-deps all ## one of them for hand work: PROGRAM=squid SETTING=hardened (without: what there is)
+	@$(PYTHON) -B tests/lab/lab.py --exeat $(abspath $(B)/exeat) $(LAB) $(PROGRAM) $(SETTING)
+
 $(B)/clang/%.ok: %.c Makefile $(B)/cmd/commands.def | $(B)/.deps
 	@mkdir -p $(@D)
 	@clang $(filter-out -fstack-clash-protection,$(CFLAGS_ALL)) -Wno-unused-command-line-argument -Wno-format-nonliteral -fsyntax-only \
@@ -176,6 +182,7 @@ check: test-deps ## everything: both compilers, lint, unit and end-to-end tests
 	@$(MAKE) $(JOBS) unit
 	@$(MAKE) fuzz SECONDS=2 FUZZ_RUN='--jobs 2'
 	@$(MAKE) e2e
+	@$(MAKE) programs
 	@$(MAKE) soak MINUTES=0.2
 
 sanitize: test-deps ## the same tests with AddressSanitizer and UndefinedBehaviorSanitizer

@@ -46,16 +46,22 @@ class Answer:
 
 
 class Fixture:
-    """with Fixture("squid", "hardened", directory) as f: f.ask("GET", "/x")"""
+    """
+    with Fixture("squid", "hardened", directory) as f: f.ask("GET", "/x"). With leave=True the upstream's addresses are left to
+    somebody else once the program runs.
+    """
 
-    def __init__(self, module, setting, directory):
+    def __init__(self, module, setting, directory, leave=False):
         self.module, self.setting = importlib.import_module(module), setting
         self.program = self.module.PROGRAM
         self.world = World(Path(directory))
         self.port, self.basic, self.basic2 = None, None, None
         try:
             self.upstream = Upstream(self.world)
+            self.image = self.upstream.image
             self.module.start(self)
+            if leave:
+                self.upstream.close()
         except BaseException:
             self.world.close()
             raise

@@ -1,4 +1,7 @@
-"""nginx as a cache in front of a registry: with the mistakes of many a recipe, and hardened."""
+"""
+nginx as a cache in front of a registry: with the mistakes of many a recipe, and hardened. /pool/fetch is for whoever needs
+objects of his own there: their names go into the query.
+"""
 import os
 import shutil
 
@@ -52,7 +55,7 @@ GOOD_LOCATION = """\
       error_page 301 302 303 307 308 =502 /_handoff;
     }}
 """
-GOOD_PATHS = ["/pool/ok_1.0_all.deb", "/pool/to/internal.test/x_1.0_all.deb", "/pool/to/listener.test/x_1.0_all.deb", "/whoami",
+GOOD_PATHS = ["/pool/ok_1.0_all.deb", "/pool/to/internal.test/x_1.0_all.deb", "/pool/to/listener.test/x_1.0_all.deb", "/pool/fetch",
               "/auth/public/page", "/cookie/page"]
 
 HARDENED = """\

@@ -76,8 +76,12 @@ class Issuer:
         self.key_file = directory / "issuer.key"
         self.key_file.write_text(self.key.pem)
 
+    @staticmethod
+    def now():
+        return int(time.time())
+
     def claims(self, access=(("t/a", ["pull"]),), **changes):
-        now = int(time.time())
+        now = self.now()
         claims = {"iss": ISSUER, "sub": "tenant-a", "aud": SERVICE, "exp": now + 300, "nbf": now - 10, "iat": now - 10,
                   "jti": f"{time.monotonic_ns():x}",
                   "access": [{"type": "repository", "name": n, "actions": a} for n, a in access]}

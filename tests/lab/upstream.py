@@ -27,11 +27,11 @@ PATHS = {
     "/auth/max-age/**": "the same with `max-age` alone, which no shared cache may keep",
     "/cookie/**": "a page that sets a fresh cookie and may be kept",
     "/echo-host/**": "a link made of X-Forwarded-Host, or of Host",
-    "/NAME, /NAME/-/NAME-1.0.0.tgz": "npm: `onpath`, `offpath` (its tarball is on internal.test), `to.HOST.*` (on HOST)",
+    "/NAME, /NAME/-/NAME-1.0.0.tgz": "npm: `onpath`, `offpath` (its tarball is on internal.test), `fx-*`",
     "/-/v1/search": "npm: finds what is asked for",
     "/v2/lib/ok/manifests/latest": "an image, for who has a token; who has none is sent to the host `realm` for one",
 }
-PACKAGES = ("onpath", "offpath", "to.")
+PACKAGES = ("onpath", "offpath", "fx-")
 
 
 @dataclass
@@ -81,17 +81,11 @@ def packument(name, host):
             "versions": {"1.0.0": {"name": name, "version": "1.0.0", "description": name, "dist": dist}}}
 
 
-def named_host(name, otherwise):
-    """to.HOST.rest names HOST; a host has two labels here."""
-    parts = name.split(".")
-    return ".".join(parts[1:3]) if parts[0] == "to" and len(parts) >= 3 else otherwise
-
-
 def npm(path):
     name, _, file = path[1:].partition("/-/")
     if file:
         return reply("200 OK", tarball(name), Content_Type="application/octet-stream")
-    return answer_json("200 OK", packument(name, named_host(name, "internal.test" if name == "offpath" else "upstream.test")))
+    return answer_json("200 OK", packument(name, "internal.test" if name == "offpath" else "upstream.test"))
 
 
 def search(query):
@@ -149,6 +143,7 @@ class Upstream:
         for _, _, listener in self.sockets:
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
+        self.sockets = []
 
     def seen(self, host=None, has=None):
         """What arrived at host (any), if its bytes have a text in them."""

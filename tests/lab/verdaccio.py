@@ -56,7 +56,7 @@ security:
 packages:
   'onpath': {{access: fx, publish: nobody, unpublish: nobody, proxy: lab}}
   'offpath': {{access: fx, publish: nobody, unpublish: nobody, proxy: lab}}
-  'to.*': {{access: fx, publish: nobody, unpublish: nobody, proxy: lab}}
+  'fx-*': {{access: fx, publish: nobody, unpublish: nobody, proxy: lab}}
   '**': {{access: nobody, publish: nobody, unpublish: nobody}}
 """
 

@@ -1,0 +1,129 @@
+"""
+The owner's manifest of each fixture, written beside it with the files that it names. The audit plays the upstream and the listener,
+so that a fixture which is audited runs without an Upstream of the lab's own.
+"""
+import json
+
+import acng
+import nginx
+import registry
+import squid
+import verdaccio
+from upstream import PORTS
+from world import NAKED, NAMES, SERVICE
+
+HEAD = """\
+owner:
+  name: the lab
+  statement: These programs run in a network of their own, to be tried.
+listener:
+  addresses: [{unlisted}, {internal}, {naked}]
+  ports: {ports}
+  outside: unlisted.test
+  inside: internal.test
+  bare: {naked}
+upstream:
+  host: upstream.test
+  addresses: ["{upstream}:80"]
+services:
+  {name}:
+    url: http://{service}:{port}
+"""
+
+
+def login(fixture, prefix=""):
+    """A credential and a second tenant's, as files of the manifest."""
+    lines = ""
+    for key, pair in (("credential", fixture.basic), ("tenant2", fixture.basic2)):
+        if pair:
+            (fixture.world.directory / f"{key}.login").write_text(":".join(pair))
+            lines += f'    {key}: {{ from: "file:{key}.login", as: {prefix}basic }}\n'
+    return lines
+
+
+def of_acng(fixture):
+    return """\
+    kind: http
+    protected: [/fxrep/pool/ok_1.0_all.deb]
+    fetch: "/fxrep/pool/{nonce}_1.0_all.deb"
+    admin: [/acng-report.html]
+"""
+
+
+def of_squid(fixture):
+    return """\
+    kind: proxy
+    protected: ["http://upstream.test/pool/ok"]
+    fetch: "http://upstream.test/pool/{nonce}"
+    admin: ["http://squid.test:3128/squid-internal-mgr/menu"]
+""" + login(fixture, "proxy-")
+
+
+def of_nginx(fixture):
+    fetch = "/pool/{nonce}_1.0_all.deb" if fixture.setting == "weak" else "/pool/fetch?{nonce}"
+    return f"""\
+    kind: http
+    protected: [/admin]
+    fetch: "{fetch}"
+    write: "/pool/{{nonce}}"
+    fetchers: [/img]
+    admin: [/nginx_status]
+"""
+
+
+def of_verdaccio(fixture):
+    hardened = fixture.setting.endswith("hardened")
+    return f"""\
+    kind: npm
+    protected: [/onpath]
+    fetch: "/{'fx-' if hardened else ''}{{nonce}}"
+    write: "exeat-{{nonce}}"
+    whoami: /-/whoami
+""" + ("    hands-to: [npm.example]\n" if hardened else "") + login(fixture)
+
+
+def of_registry(fixture):
+    words = '    kind: oci\n    write: "t/exeat-{nonce}"\n    write2: "t/other-{nonce}"\n'
+    if fixture.setting == "no-auth":
+        debug = f"http://{SERVICE}:{registry.DEBUG_PORT}"
+        return words + f'    protected: [/v2/]\n    also: ["{debug}"]\n    admin: ["{debug}/debug/pprof/", "{debug}/metrics"]\n'
+    if fixture.setting == "pull-through":
+        return words + f'    protected: ["/v2/lib/ok/blobs/{fixture.image.layer_digest}"]\n    fetch: "/v2/lib/{{nonce}}/manifests/latest"\n'
+    if fixture.setting == "token-auth":
+        return words + of_issuer(fixture)
+    return words + f"    protected: [/v2/]\n    hands-to: [registry.test]\n" + login(fixture)
+
+
+def of_issuer(fixture):
+    issuer = fixture.issuer
+    access = [{"type": "repository", "name": registry.REPOSITORY, "actions": ["pull"]}]
+    (fixture.world.directory / "reader.token").write_text(issuer.token(exp=issuer.now() + 3600))
+    (fixture.world.directory / "other.token").write_text(issuer.token(access=[("t/b", ["pull"])], sub="tenant-b", exp=issuer.now() + 3600))
+    return f"""\
+    protected: [/v2/t/a/tags/list]
+    credential: {{ from: "file:reader.token", as: bearer }}
+    tenant2: {{ from: "file:other.token", as: bearer }}
+    issuer:
+      key: issuer.key
+      certificate: issuer.pem
+      kid: "{issuer.key.kid}"
+      issuer: {issuer.claims()['iss']}
+      audience: {issuer.claims()['aud']}
+      subject: tenant-a
+      claims: '{json.dumps({"access": access})}'
+      path: /v2/t/a/tags/list
+      others: [/v2/t/b/tags/list, /v2/_catalog]
+"""
+
+
+PARTS = {acng: of_acng, squid: of_squid, nginx: of_nginx, verdaccio: of_verdaccio, registry: of_registry}
+
+
+def write(fixture):
+    """(the manifest's path, the name of the service in it)"""
+    name = fixture.module.__name__
+    path = fixture.world.directory / "manifest.yaml"
+    head = HEAD.format(name=name, port=fixture.port, ports=PORTS, service=SERVICE, naked=NAKED, upstream=NAMES["upstream.test"],
+                       unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
+    path.write_text(head + PARTS[fixture.module](fixture))
+    return path, name
