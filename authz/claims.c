@@ -2,12 +2,13 @@
 #include "authz/claims.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 
-enum { THUMBPRINT_LEN = 43, NAME_LEN = 128, WORD_LEN = 256, SCOPE_LEN = 2048 };
+enum { THUMBPRINT_LEN = 43, NAME_LEN = 128, WORD_LEN = 256, SCOPE_LEN = 2048, SUBJECT_LEN = 1024 };
 #define TIME_MAX 253402300799 /* the last second of the year 9999 */
 
 /* What earlier checks found, and later ones need. */
@@ -127,6 +128,8 @@ static bool check_key(struct look *l, struct fault *why)
 
     if (!kid)
         return fault_reason(why, REASON_TOKEN_KEY_UNKNOWN, "kid is missing or no text");
+    if (!issuer_has_keys(l->c->issuer, l->now_s, why))
+        return false;
     key = issuer_key(l->c->issuer, slice_of(kid));
     if (!key)
         return fault_reason(why, REASON_TOKEN_KEY_UNKNOWN, "issuer %s has no key with kid \"%.60s\"",
@@ -139,18 +142,19 @@ static bool check_key(struct look *l, struct fault *why)
     return true;
 }
 
-/* RFC 9068 4, RFC 8725 3.11; RFC 7515 4.1.9 lets "application/" be left out. */
+static struct slice type_of(const struct claims *c)
+{
+    return slice_of(json_string_value(json_object_get(c->header, "typ")));
+}
+
+/* RFC 9068 4, RFC 8725 3.11. */
 static bool check_type(struct look *l, struct fault *why)
 {
-    const char *text = json_string_value(json_object_get(l->c->header, "typ"));
-    struct slice typ = slice_of(text);
+    struct slice typ = type_of(l->c);
 
-    if (slice_starts_nocase(typ, SLICE("application/")))
-        typ = slice_from(typ, 12);
-    if (!slice_is_nocase(typ, issuer_type(l->c->issuer)))
-        return fault_reason(why, REASON_TOKEN_TYPE, "typ is \"%.40s\"; issuer %s uses %s", text ? text : "",
-                            issuer_name(l->c->issuer), issuer_type(l->c->issuer));
-    return true;
+    return issuer_takes_type(l->c->issuer, typ) ||
+           fault_reason(why, REASON_TOKEN_TYPE, "typ is \"%.*s\"; issuer %s uses %s", SLICE_ARG(slice_cut(typ, 0, 40)),
+                        issuer_name(l->c->issuer), issuer_types(l->c->issuer));
 }
 
 static bool check_audience(struct look *l, struct fault *why)
@@ -181,32 +185,54 @@ static bool read_word(struct look *l, const char *name, size_t max, const char *
     return true;
 }
 
-/* RFC 6749 3.3: tokens of %x21 / %x23-5B / %x5D-7E with single spaces between them. */
+/* RFC 6749 3.3: words with single spaces between them. */
 static bool is_scope(json_t *value)
 {
     struct slice all = slice_of(json_string_value(value)), one;
 
     if (!json_is_string(value) || json_string_length(value) > SCOPE_LEN)
         return false;
-    while (slice_next(&all, ' ', &one)) {
-        if (one.len == 0)
+    while (slice_next(&all, ' ', &one))
+        if (!scope_is_word(one))
             return false;
-        for (size_t i = 0; i < one.len; i++)
-            if (one.ptr[i] <= 0x20 || one.ptr[i] >= 0x7f || one.ptr[i] == '"' || one.ptr[i] == '\\')
-                return false;
-    }
     return true;
+}
+
+/* sub as it is, or the name that the issuer's claims make; each kept out of the other's names. */
+static bool read_sandbox(struct look *l, struct fault *why)
+{
+    const struct naming *naming = l->c->issuer ? issuer_naming(l->c->issuer) : NULL;
+    json_t *sub = json_object_get(l->c->payload, "sub");
+    struct buf name = {0};
+    bool ok;
+
+    if (!naming) {
+        if (!read_word(l, "sub", SANDBOX_NAME_MAX, &l->c->sandbox, why))
+            return false;
+        return !issuers_reserve(l->issuers, slice_of(l->c->sandbox)) ||
+               fault_reason(why, REASON_TOKEN_CLAIMS, "sub begins as only sandboxes of another issuer are called");
+    }
+    if (json_string_length(sub) == 0 || json_string_length(sub) > SUBJECT_LEN)
+        return fault_reason(why, REASON_TOKEN_CLAIMS, "sub is %s", sub ? "not a text, or too long" : "missing");
+    l->c->subject = json_string_value(sub);
+    ok = naming_make(naming, l->c->payload, &name, why);
+    free(l->c->own_sandbox);
+    l->c->sandbox = l->c->own_sandbox = buf_take_text(&name);
+    return ok;
 }
 
 static bool check_words(struct look *l, struct fault *why)
 {
     json_t *client = json_object_get(l->c->payload, "client_id"), *scope = json_object_get(l->c->payload, "scope");
-    bool needs_client = !l->c->issuer || slice_is_nocase(slice_of(issuer_type(l->c->issuer)), "at+jwt");
+    struct slice typ = type_of(l->c);
+    bool needs_client = slice_is_nocase(typ, "at+jwt") || slice_is_nocase(typ, "application/at+jwt");
 
-    if (!read_word(l, "sub", NAME_LEN, &l->c->sandbox, why) || !read_word(l, "jti", WORD_LEN, &l->c->jti, why))
+    if (!read_sandbox(l, why) || !read_word(l, "jti", WORD_LEN, &l->c->jti, why))
         return false;
     if ((client || needs_client) && !read_word(l, "client_id", WORD_LEN, &l->c->client_id, why))
         return false;
+    if (l->c->issuer && issuer_mapping(l->c->issuer) && !issuer_narrows_by_scope(l->c->issuer))
+        return true; /* what it says of scopes is not asked for */
     if (scope && !is_scope(scope))
         return fault_reason(why, REASON_TOKEN_CLAIMS, "scope is not a list of words with single spaces");
     l->c->scope = json_string_value(scope);
@@ -313,6 +339,64 @@ static bool check_signature(struct look *l, struct fault *why)
     return true;
 }
 
+static bool has_word(struct slice all, struct slice word)
+{
+    struct slice one;
+
+    while (slice_next(&all, ' ', &one))
+        if (slice_equals(one, word))
+            return true;
+    return false;
+}
+
+/* The words of given that allowed has too. */
+static void narrow(struct slice given, struct slice allowed, struct buf *out)
+{
+    struct slice one;
+
+    while (slice_next(&given, ' ', &one)) {
+        if (!has_word(allowed, one))
+            continue;
+        if (buf_len(out))
+            buf_char(out, ' ');
+        buf_append(out, one);
+    }
+}
+
+static void say_entries(const struct mapping *m, const json_t *payload, struct fault *note)
+{
+    struct buf text = {0};
+
+    for (size_t i = 0; i < mapping_count(m); i++)
+        if (mapping_holds(m, i, payload))
+            buf_printf(&text, "%s\"%s\"", buf_len(&text) ? ", " : "", mapping_text(m, i));
+    snprintf(note->text, sizeof note->text, "by %.*s", SLICE_ARG(slice_cut(buf_slice(&text), 0, sizeof note->text - 4)));
+    buf_free(&text);
+}
+
+/* The last of all: who hears that no entry fits has a token that is sound. */
+static bool check_map(struct look *l, struct fault *why)
+{
+    const struct mapping *m = issuer_mapping(l->c->issuer);
+    struct buf given = {0}, scope = {0};
+
+    if (!m)
+        return true;
+    if (!mapping_scopes(m, l->c->payload, &given)) {
+        l->c->scope = NULL;
+        return fault_reason(why, REASON_TOKEN_UNMAPPED, "no entry of map of issuer %s fits its claims", issuer_name(l->c->issuer));
+    }
+    if (issuer_narrows_by_scope(l->c->issuer) && l->c->scope)
+        narrow(buf_slice(&given), slice_of(l->c->scope), &scope);
+    else
+        buf_append(&scope, buf_slice(&given));
+    free(l->c->own_scope);
+    l->c->scope = l->c->own_scope = buf_take_text(&scope);
+    say_entries(m, l->c->payload, why);
+    buf_free(&given);
+    return true;
+}
+
 static const struct {
     const char *name;
     bool (*check)(struct look *l, struct fault *why);
@@ -333,6 +417,7 @@ static const struct {
     {"details", check_details, HAVE_JSON, 0},
     {"confirmation", check_confirmation, HAVE_JSON, 0},
     {"signature", check_signature, HAVE_KEY, 0},
+    {"map", check_map, HAVE_ISSUER, 0},
 };
 
 static void tell(const struct claims_trace *trace, const char *check, enum claims_outcome outcome,
@@ -379,6 +464,8 @@ void claims_clear(struct claims *c)
     json_decref(c->header);
     json_decref(c->payload);
     free(c->details);
+    free(c->own_sandbox);
+    free(c->own_scope);
     *c = (struct claims){0};
 }
 
@@ -386,6 +473,7 @@ struct identity *claims_identity(const struct claims *c, const unsigned char *fi
 {
     return identity_make(&(struct identity_claims){
                              .sandbox = c->sandbox,
+                             .subject = c->subject,
                              .issuer = issuer_claim(c->issuer),
                              .issuer_name = issuer_name(c->issuer),
                              .jti = c->jti,

@@ -23,14 +23,16 @@ struct claims {
     const struct issuer *issuer;
     const struct key *key;
     enum algorithm algorithm;
+    const char *subject; /* sub, when the sandbox is named by other claims (authz/naming.h) */
     const char *kid, *sandbox, *jti, *client_id, *scope, *listener, *certificate;
     char *details; /* authorization_details in one line */
+    char *own_sandbox, *own_scope; /* what sandbox and scope point to when they are made here */
     int64_t issued_s, expires_s, not_before_s;
 };
 
 enum claims_outcome { CLAIMS_PASSED, CLAIMS_FAILED, CLAIMS_NOT_MADE };
 
-/* What is told of each check: "signature", its outcome, and why (reason token_*) when it failed. */
+/* What is told of each check: "signature", its outcome, and why: the reason when it failed, a text for people when it passed, or "". */
 struct claims_trace {
     void (*step)(void *arg, const char *check, enum claims_outcome outcome, const struct fault *why);
     void *arg;

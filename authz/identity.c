@@ -11,6 +11,7 @@
 
 enum word {
     WORD_SANDBOX,
+    WORD_SUBJECT,
     WORD_ISSUER,
     WORD_ISSUER_NAME,
     WORD_JTI,
@@ -52,7 +53,7 @@ struct identity *identity_make(const struct identity_claims *c, struct fault *wh
     const char *const words[N_WORDS] = {
         [WORD_SANDBOX] = c->sandbox, [WORD_ISSUER] = c->issuer,       [WORD_ISSUER_NAME] = c->issuer_name,
         [WORD_JTI] = c->jti,         [WORD_KID] = c->kid,             [WORD_CLIENT_ID] = c->client_id,
-        [WORD_SCOPE] = c->scope,     [WORD_LISTENER] = c->listener,
+        [WORD_SCOPE] = c->scope,     [WORD_LISTENER] = c->listener, [WORD_SUBJECT] = c->subject,
         [WORD_CERTIFICATE] = c->certificate,
     };
     struct details *details = NULL;
@@ -100,6 +101,11 @@ void identity_unref(struct identity *i)
 const char *identity_sandbox(const struct identity *i)
 {
     return i->words[WORD_SANDBOX];
+}
+
+const char *identity_subject(const struct identity *i)
+{
+    return i->words[WORD_SUBJECT];
 }
 
 const char *identity_issuer(const struct identity *i)

@@ -10,7 +10,8 @@ struct identity;
 
 /* The words of a token. NULL texts count as "". */
 struct identity_claims {
-    const char *sandbox;     /* sub */
+    const char *sandbox;     /* its name: sub, or what the issuer's naming makes of its claims */
+    const char *subject;     /* sub, when that is another text */
     const char *issuer;      /* iss */
     const char *issuer_name; /* in the configuration */
     const char *jti;
@@ -38,7 +39,8 @@ struct identity *identity_ref(struct identity *i);
 void identity_unref(struct identity *i);
 
 /* All borrowed, NUL-terminated; "" when absent. */
-const char *identity_sandbox(const struct identity *i);   /* sub */
+const char *identity_sandbox(const struct identity *i);
+const char *identity_subject(const struct identity *i);   /* sub, when the sandbox is named by other claims */
 const char *identity_issuer(const struct identity *i);    /* iss: the claim */
 const char *identity_issuer_name(const struct identity *i); /* the configured issuer's name */
 const char *identity_jti(const struct identity *i);

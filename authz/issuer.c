@@ -1,7 +1,6 @@
 /* Owns the compiled issuers and their keys. Must not know tokens. */
 #include "authz/issuer.h"
 
-#include <jansson.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,27 @@
 #include "base/secret.h"
 #include "base/text.h"
 
-enum { JWKS_MAX = 256 * 1024, KEYS_MAX = 64, LEEWAY_MAX_MS = 300 * 1000 };
+enum { JWKS_MAX = 256 * 1024, LEEWAY_MAX_MS = 300 * 1000 };
 
 static const struct conf_key keys[] = {
     {"issuer", CONF_TEXT, NULL, NULL, "the iss claim of its tokens; without it the issuer's name", 0},
-    {"jwks", CONF_PATH, NULL, NULL, "file with its public keys (JWK set)", CONF_REQUIRED},
+    {"jwks", CONF_PATH, NULL, NULL, "file with its public keys (JWK set); or else jwks-uri", 0},
+    {"jwks-uri", CONF_TEXT, NULL, NULL, "https URL of its public keys, as CI systems publish them", 0},
+    {"jwks-ca-file", CONF_PATH, NULL, NULL, "PEM file of the only CAs to trust there; else the system's", 0},
+    {"jwks-addresses", CONF_LIST, "", NULL, "fixed destinations IP:PORT for jwks-uri; no look-up is made", 0},
+    {"jwks-allow-private", CONF_BOOL, "false", NULL, "jwks-uri may be at a private address", 0},
+    {"jwks-refresh", CONF_TIME, "15m", NULL, "how often its keys are fetched; sooner when the answer's max-age says so", 0},
+    {"jwks-max-age", CONF_TIME, "24h", NULL,
+     "how old fetched keys may get when they cannot be fetched again; then its tokens are refused", 0},
     {"key", CONF_PATH, NULL, NULL, "private key for `exeat token issue`; no role of the gateway reads it", 0},
     {"algorithms", CONF_LIST, "ES256", NULL, "what its keys may be used for: ES256, RS256, or HS256 alone", 0},
-    {"type", CONF_TEXT, "at+jwt", NULL, "the typ of its tokens", 0},
+    {"type", CONF_TEXT, NULL, NULL, "the typ of its tokens; at+jwt", 0},
+    {"types", CONF_LIST, NULL, NULL, "the same, when there are several: [at+jwt, JWT]", 0},
+    {"map", CONF_MAP, NULL, NULL,
+     "scopes for claims: {\"project_path:acme/x & ref_protected:true\": npm:read}; who is not in it has no leave", CONF_ANY_NAMES},
+    {"scope-claim", CONF_CHOICE, "ignored", "ignored|narrows", "with map: what the token's own scope is for", 0},
+    {"sandbox", CONF_TEXT, NULL, NULL,
+     "which claims name the sandbox: \"{project_id}:{job_id}\"; the issuer's name and a colon come before it", 0},
     {"max-lifetime", CONF_TIME, "15m", NULL, "tokens with a longer life (exp - iat) are refused", 0},
     {"leeway", CONF_TIME, "30s", NULL, "how far clocks may differ; at most 5m", 0},
     {"pin-source", CONF_BOOL, "true", NULL,
@@ -35,12 +47,17 @@ const struct conf_section issuers_section = {
 };
 
 struct issuer {
-    char *name, *claim, *type;
+    char *name, *claim, *types; /* types: for people */
+    char **type_list;
+    size_t n_types;
     unsigned algorithms; /* bits 1u << enum algorithm */
     int64_t max_lifetime_s, leeway_s;
-    bool pins_source, single_use;
-    struct key **keys;
-    size_t n_keys;
+    bool pins_source, single_use, narrows_by_scope;
+    struct mapping *mapping;
+    struct naming *naming;
+    struct keyset *keys; /* NULL: none yet */
+    char *uri;           /* NULL: from a file */
+    int64_t max_age_s, fetched_s;
 };
 
 struct issuers {
@@ -49,11 +66,11 @@ struct issuers {
     uint64_t generation;
 };
 
-static char *blob_name(const char *issuer)
+static char *blob_name(const char *issuer, const char *suffix)
 {
     struct buf name = {0};
 
-    buf_printf(&name, "issuer.%s.jwks", issuer);
+    buf_printf(&name, "issuer.%s.%s", issuer, suffix);
     return buf_take_text(&name);
 }
 
@@ -80,99 +97,65 @@ static bool read_algorithms(const struct conf_item *item, unsigned *out, struct 
     return true;
 }
 
-/* The fault of a key file, with the place in the configuration that names it; the kind stays. */
-static bool refuse_file(const struct conf_item *item, const struct fault *inner, struct fault *why)
+/* The fault of a file, with the place in the configuration that names it; the kind stays. */
+static bool refuse_file(const struct conf_item *item, const char *key, const struct fault *inner, struct fault *why)
 {
-    conf_refuse(item, "jwks", -1, why, "%s", inner->text);
+    conf_refuse(item, key, -1, why, "%s", inner->text);
     if (why)
         why->kind = inner->kind;
     return false;
+}
+
+static bool read_file(const struct conf_item *item, const char *key, const char *suffix, bool secret, struct bundle *files,
+                      struct fault *why)
+{
+    const char *path = conf_text(item, key);
+    char *name = blob_name(conf_name(item), suffix);
+    struct secret *kept = NULL;
+    struct buf bytes = {0};
+    struct fault inner = {0};
+    bool ok = file_check_guarded(path, &inner);
+
+    if (ok && secret)
+        ok = (kept = secret_read_file(path, JWKS_MAX, &inner)) != NULL;
+    else if (ok)
+        ok = file_read_regular(path, JWKS_MAX, &bytes, &inner);
+    if (ok)
+        bundle_add(files, name, kept ? secret_slice(kept) : buf_slice(&bytes));
+    else
+        refuse_file(item, key, &inner, why);
+    secret_free(kept);
+    buf_free(&bytes);
+    free(name);
+    return ok;
 }
 
 bool issuers_read_files(const struct conf *c, struct bundle *files, struct fault *why)
 {
     for (size_t i = 0; i < conf_count(c, "issuers"); i++) {
         const struct conf_item *item = conf_item(c, "issuers", i);
-        const char *path = conf_text(item, "jwks");
-        char *name = blob_name(conf_name(item));
-        struct secret *secret = NULL;
-        struct buf bytes = {0};
-        struct fault inner = {0};
         unsigned algorithms;
-        bool ok = read_algorithms(item, &algorithms, why);
 
-        if (ok && !file_check_guarded(path, &inner))
-            ok = refuse_file(item, &inner, why);
-
-        if (ok && algorithms & 1u << ALGORITHM_HS256)
-            ok = (secret = secret_read_file(path, JWKS_MAX, &inner)) || refuse_file(item, &inner, why);
-        else if (ok)
-            ok = file_read_regular(path, JWKS_MAX, &bytes, &inner) || refuse_file(item, &inner, why);
-        if (ok)
-            bundle_add(files, name, secret ? secret_slice(secret) : buf_slice(&bytes));
-        secret_free(secret);
-        buf_free(&bytes);
-        free(name);
-        if (!ok)
+        if (!read_algorithms(item, &algorithms, why))
+            return false;
+        if (conf_has(item, "jwks") && !read_file(item, "jwks", "jwks", algorithms & 1u << ALGORITHM_HS256, files, why))
+            return false;
+        if (conf_has(item, "jwks-ca-file") && !read_file(item, "jwks-ca-file", "ca", false, files, why))
             return false;
     }
     return true;
-}
-
-static bool add_key(struct issuer *is, json_t *jwk, const char *file, size_t at, struct fault *why)
-{
-    const char *kid = json_string_value(json_object_get(jwk, "kid"));
-    json_t *use = json_object_get(jwk, "use");
-    struct key *k;
-
-    if (json_is_string(use) && strcmp(json_string_value(use), "enc") == 0)
-        return true;
-    k = key_from_jwk(jwk, is->algorithms, why);
-    if (!k) {
-        fault_prefix(why, "%s: key %zu%s%.40s%s", file, at, kid ? " (kid " : "", kid ? kid : "", kid ? ")" : "");
-        return false;
-    }
-    if (issuer_key(is, slice_of(key_id(k)))) {
-        fault_set(why, FAULT_SYNTAX, "%s: key %zu: kid %.40s stands there twice", file, at, key_id(k));
-        key_free(k);
-        return false;
-    }
-    is->keys[is->n_keys++] = k;
-    return true;
-}
-
-static bool add_keys(struct issuer *is, json_t *set, const char *file, struct fault *why)
-{
-    json_t *array = json_object_get(set, "keys"), *jwk;
-    size_t i;
-
-    if (!json_is_array(array))
-        return fault_set(why, FAULT_SYNTAX, "%s: expected a JWK set: {\"keys\": [...]}", file);
-    if (json_array_size(array) > KEYS_MAX)
-        return fault_set(why, FAULT_LIMIT, "%s: more than %d keys", file, KEYS_MAX);
-    if (!(is->keys = calloc(json_array_size(array) + 1, sizeof(struct key *))))
-        abort();
-    json_array_foreach(array, i, jwk)
-        if (!add_key(is, jwk, file, i + 1, why))
-            return false;
-    return is->n_keys || fault_set(why, FAULT_SYNTAX, "%s: has no key to verify with", file);
 }
 
 static bool read_jwks(struct issuer *is, const struct bundle *files, const char *file, struct fault *why)
 {
-    char *name = blob_name(is->name);
-    json_error_t error;
-    json_t *set = NULL;
+    char *name = blob_name(is->name, "jwks");
     struct slice text;
-    bool ok = false;
+    bool ok;
 
-    if (!bundle_get(files, name, &text))
-        fault_set(why, FAULT_MISSING, "%s: was not handed over", file);
-    else if (!(set = json_loadb(text.ptr, text.len, JSON_REJECT_DUPLICATES, &error)))
-        fault_set(why, FAULT_SYNTAX, "%s:%d:%d: %s", file, error.line, error.column, error.text);
+    if (bundle_get(files, name, &text))
+        ok = (is->keys = keyset_parse(text, file, is->algorithms, KEYSET_FILE, why)) != NULL;
     else
-        ok = add_keys(is, set, file, why);
-    json_decref(set);
+        ok = fault_set(why, FAULT_MISSING, "%s: was not handed over", file);
     free(name);
     return ok;
 }
@@ -185,20 +168,80 @@ static bool is_visible(struct slice s, size_t max)
     return s.len > 0 && s.len <= max;
 }
 
-static bool read_words(struct issuer *is, const struct conf_item *item, struct fault *why)
+static bool add_type(struct issuer *is, const struct conf_item *item, const char *key, int at, const char *text,
+                     struct fault *why)
 {
-    const char *claim = conf_text(item, "issuer");
-    struct slice type = slice_of(conf_text(item, "type"));
+    struct slice type = slice_of(text);
 
     if (slice_starts_nocase(type, SLICE("application/")))
         type = slice_from(type, 12);
+    if (!is_visible(type, 64))
+        return conf_refuse(item, key, at, why, "expected a media type such as at+jwt");
+    for (size_t i = 0; i < is->n_types; i++)
+        if (slice_is_nocase(type, is->type_list[i]))
+            return conf_refuse(item, key, at, why, "%s stands here twice", is->type_list[i]);
+    if (!(is->type_list = reallocarray(is->type_list, is->n_types + 1, sizeof *is->type_list)))
+        abort();
+    is->type_list[is->n_types++] = text_copy(type);
+    return true;
+}
+
+static bool read_types(struct issuer *is, const struct conf_item *item, struct fault *why)
+{
+    size_t n = conf_list_count(item, "types");
+    struct buf all = {0};
+
+    if (conf_has(item, "types") && conf_has(item, "type"))
+        return conf_refuse(item, "type", -1, why, "type and types: write one of them");
+    if (conf_has(item, "types") && n == 0)
+        return conf_refuse(item, "types", -1, why, "expected media types such as [at+jwt, JWT]");
+    for (size_t i = 0; i < n; i++)
+        if (!add_type(is, item, "types", (int)i, conf_list_text(item, "types", i), why))
+            return false;
+    if (n == 0 && !add_type(is, item, "type", -1, conf_has(item, "type") ? conf_text(item, "type") : "at+jwt", why))
+        return false;
+    for (size_t i = 0; i < is->n_types; i++)
+        buf_printf(&all, "%s%s", i ? ", " : "", is->type_list[i]);
+    is->types = buf_take_text(&all);
+    return true;
+}
+
+static bool read_words(struct issuer *is, const struct conf_item *item, struct fault *why)
+{
+    const char *claim = conf_text(item, "issuer");
+
     if (claim && !is_visible(slice_of(claim), 512))
         return conf_refuse(item, "issuer", -1, why, "expected 1 to 512 visible characters");
-    if (!is_visible(type, 64))
-        return conf_refuse(item, "type", -1, why, "expected a media type such as at+jwt");
     is->name = text_copy(slice_of(conf_name(item)));
     is->claim = text_copy(slice_of(claim ? claim : conf_name(item)));
-    is->type = text_copy(type);
+    return read_types(is, item, why);
+}
+
+/* Whose keys somebody else publishes, or whose tokens say nothing of scopes, names its sandboxes apart from others'. */
+static bool read_meaning(struct issuer *is, const struct conf_item *item, struct fault *why)
+{
+    is->narrows_by_scope = strcmp(conf_text(item, "scope-claim"), "narrows") == 0;
+    return mapping_compile(item, &is->mapping, why) &&
+           naming_compile(item, is->mapping || conf_has(item, "jwks-uri"), &is->naming, why);
+}
+
+static bool read_source(struct issuer *is, const struct conf_item *item, struct fault *why)
+{
+    struct keysource source;
+
+    if (conf_has(item, "jwks") == conf_has(item, "jwks-uri"))
+        return conf_refuse(item, conf_has(item, "jwks") ? "jwks-uri" : "jwks", -1, why,
+                           "issuers.%s needs either jwks, a file, or jwks-uri, a URL", is->name);
+    if (conf_has(item, "jwks"))
+        return true;
+    if (is->algorithms & 1u << ALGORITHM_HS256)
+        return conf_refuse(item, "algorithms", -1, why, "HS256: a shared key is not published");
+    if (!conf_has(item, "issuer"))
+        return conf_refuse(item, "jwks-uri", -1, why, "issuers.%s needs issuer: the iss that its tokens have", is->name);
+    if (!keysource_read(item, &source, why))
+        return false;
+    is->uri = text_copy(slice_of(source.uri));
+    is->max_age_s = source.max_age_s;
     return true;
 }
 
@@ -217,12 +260,16 @@ static bool read_times(struct issuer *is, const struct conf_item *item, struct f
 
 static void issuer_clear(struct issuer *is)
 {
-    for (size_t i = 0; i < is->n_keys; i++)
-        key_free(is->keys[i]);
-    free(is->keys);
+    for (size_t i = 0; i < is->n_types; i++)
+        free(is->type_list[i]);
+    free(is->type_list);
+    keyset_free(is->keys);
+    mapping_free(is->mapping);
+    naming_free(is->naming);
     free(is->name);
     free(is->claim);
-    free(is->type);
+    free(is->types);
+    free(is->uri);
 }
 
 static bool compile_one(struct issuers *all, const struct conf_item *item, const struct bundle *files,
@@ -232,12 +279,13 @@ static bool compile_one(struct issuers *all, const struct conf_item *item, const
     const struct issuer *same;
 
     all->count++; /* freed with the rest, however far it comes */
-    if (!read_algorithms(item, &is->algorithms, why) || !read_words(is, item, why) || !read_times(is, item, why))
+    if (!read_algorithms(item, &is->algorithms, why) || !read_words(is, item, why) || !read_times(is, item, why) ||
+        !read_meaning(is, item, why) || !read_source(is, item, why))
         return false;
     same = issuers_find(all, slice_of(is->claim));
     if (same != is)
         return conf_refuse(item, "issuer", -1, why, "%s has the same iss claim, \"%.80s\"", same->name, is->claim);
-    return read_jwks(is, files, conf_text(item, "jwks"), why);
+    return is->uri || read_jwks(is, files, conf_text(item, "jwks"), why);
 }
 
 static void set_generation(struct issuers *all)
@@ -248,11 +296,14 @@ static void set_generation(struct issuers *all)
     for (size_t i = 0; i < all->count; i++) {
         const struct issuer *is = &all->list[i];
 
-        buf_printf(&text, "%s\n%s\n%s\n%u %lld %lld %d %d\n", is->name, is->claim, is->type, is->algorithms,
+        buf_printf(&text, "%s\n%s\n%s\n%u %lld %lld %d %d %d\n", is->name, is->claim, is->types, is->algorithms,
                    (long long)is->max_lifetime_s, (long long)is->leeway_s, is->pins_source,
-                   is->single_use);
-        for (size_t k = 0; k < is->n_keys; k++)
-            buf_printf(&text, "%s %llx\n", key_id(is->keys[k]), (unsigned long long)key_mark(is->keys[k]));
+                   is->single_use, is->narrows_by_scope);
+        mapping_print(is->mapping, &text);
+        naming_print(is->naming, &text);
+        for (size_t k = 0; k < keyset_count(is->keys); k++)
+            buf_printf(&text, "%s %llx\n", key_id(keyset_key(is->keys, k)),
+                       (unsigned long long)key_mark(keyset_key(is->keys, k)));
     }
     if (!EVP_Q_digest(NULL, "SHA256", NULL, buf_slice(&text).ptr, buf_len(&text), digest, NULL))
         abort();
@@ -327,9 +378,19 @@ const char *issuer_claim(const struct issuer *i)
     return i->claim;
 }
 
-const char *issuer_type(const struct issuer *i)
+bool issuer_takes_type(const struct issuer *i, struct slice typ)
 {
-    return i->type;
+    if (slice_starts_nocase(typ, SLICE("application/")))
+        typ = slice_from(typ, 12);
+    for (size_t n = 0; n < i->n_types; n++)
+        if (slice_is_nocase(typ, i->type_list[n]))
+            return true;
+    return false;
+}
+
+const char *issuer_types(const struct issuer *i)
+{
+    return i->types;
 }
 
 bool issuer_allows(const struct issuer *i, enum algorithm a)
@@ -354,13 +415,89 @@ bool issuer_pins_source(const struct issuer *i)
 
 const struct key *issuer_key(const struct issuer *i, struct slice kid)
 {
-    for (size_t n = 0; n < i->n_keys; n++)
-        if (slice_is(kid, key_id(i->keys[n])))
-            return i->keys[n];
-    return NULL;
+    return keyset_find(i->keys, kid);
+}
+
+size_t issuer_key_count(const struct issuer *i)
+{
+    return keyset_count(i->keys);
 }
 
 bool issuer_is_single_use(const struct issuer *i)
 {
     return i->single_use;
+}
+
+const struct mapping *issuer_mapping(const struct issuer *i)
+{
+    return i->mapping;
+}
+
+bool issuer_narrows_by_scope(const struct issuer *i)
+{
+    return i->narrows_by_scope;
+}
+
+const struct naming *issuer_naming(const struct issuer *i)
+{
+    return i->naming;
+}
+
+bool issuers_reserve(const struct issuers *i, struct slice sub)
+{
+    for (size_t n = 0; n < i->count; n++)
+        if (i->list[n].naming && slice_starts(sub, slice_of(naming_prefix(i->list[n].naming))))
+            return true;
+    return false;
+}
+
+size_t issuers_count(const struct issuers *i)
+{
+    return i->count;
+}
+
+const struct issuer *issuers_get(const struct issuers *i, size_t n)
+{
+    return &i->list[n];
+}
+
+/* ---- published keys ---- */
+
+const char *issuer_keys_uri(const struct issuer *i)
+{
+    return i->uri;
+}
+
+bool issuers_set_keys(struct issuers *i, struct slice uri, struct slice json, int64_t fetched_s, struct fault *why)
+{
+    for (size_t n = 0; n < i->count; n++) {
+        struct issuer *is = &i->list[n];
+        struct keyset *set;
+
+        if (!is->uri || !slice_is(uri, is->uri))
+            continue;
+        if (!(set = keyset_parse(json, is->uri, is->algorithms, KEYSET_PUBLISHED, why)))
+            return false;
+        keyset_free(is->keys);
+        is->keys = set;
+        is->fetched_s = fetched_s;
+    }
+    set_generation(i);
+    return true;
+}
+
+int64_t issuer_keys_until_s(const struct issuer *i)
+{
+    return i->uri && i->keys ? i->fetched_s + i->max_age_s : 0;
+}
+
+bool issuer_has_keys(const struct issuer *i, int64_t now_s, struct fault *why)
+{
+    if (!i->uri)
+        return true;
+    if (!i->keys)
+        return fault_reason(why, REASON_ISSUER_UNAVAILABLE, "the keys of issuer %s were not fetched yet", i->name);
+    return now_s < issuer_keys_until_s(i) ||
+           fault_reason(why, REASON_ISSUER_UNAVAILABLE, "the keys of issuer %s were fetched %lld s ago, which is too long", i->name,
+                        (long long)(now_s - i->fetched_s));
 }

@@ -1,31 +1,35 @@
 /*
- * Issuers: names, algorithms, keys (JWKS, RFC 7517) and limits from
- * configuration. Keys are parsed once; a key serves one algorithm.
+ * Issuers: names, algorithms, keys and limits from configuration. Keys come from a file (JWKS, RFC 7517), or from where the
+ * issuer publishes them (authz/keysource.h): those are set by issuers_set_keys while the gateway runs. Keys are parsed
+ * once; a key serves one algorithm.
  */
 #ifndef AUTHZ_ISSUER_H
 #define AUTHZ_ISSUER_H
 
-#include "authz/key.h"
+#include "authz/keyset.h"
+#include "authz/keysource.h"
+#include "authz/mapping.h"
+#include "authz/naming.h"
 #include "base/bundle.h"
 #include "base/conf.h"
 
-/* The issuers section: issuers.NAME.{issuer,jwks,key,algorithms,type,max-lifetime,leeway,pin-source,single-use}. */
+/* The issuers section. */
 extern const struct conf_section issuers_section;
 
 struct issuers;
 struct issuer; /* borrowed from its issuers */
 
 /*
- * Read every JWKS file of the configuration into files as "issuer.NAME.jwks". A set with shared keys (HS256)
- * must be readable by its owner alone.
+ * Read every JWKS file of the configuration into files as "issuer.NAME.jwks", and every jwks-ca-file as "issuer.NAME.ca". A
+ * set with shared keys (HS256) must be readable by its owner alone.
  */
 bool issuers_read_files(const struct conf *c, struct bundle *files, struct fault *why);
 
 /*
  * Compile. JWKS files come from the bundle as "issuer.NAME.jwks". Errors name the place in
- * the configuration, or the JWKS file and the key in it. Refused: everything key_from_jwk() refuses,
- * duplicate kid, an empty set, more than 64 keys, HS256 beside another algorithm, two issuers with one iss.
- * Keys with "use": "enc" are left out.
+ * the configuration, or the JWKS file and the key in it. Refused: everything keyset_parse() refuses of a file, HS256 beside
+ * another algorithm or with published keys, two issuers with one iss, neither jwks nor jwks-uri or both. An issuer with
+ * jwks-uri begins without keys.
  */
 struct issuers *issuers_compile(const struct conf *c, const struct bundle *files, struct fault *why);
 void issuers_free(struct issuers *i);
@@ -36,12 +40,16 @@ uint64_t issuers_generation(const struct issuers *i);
 const struct issuer *issuers_find(const struct issuers *i, struct slice iss);
 /* The issuer with this name in the configuration; NULL when none. */
 const struct issuer *issuers_named(const struct issuers *i, const char *name);
+size_t issuers_count(const struct issuers *i);
+const struct issuer *issuers_get(const struct issuers *i, size_t n);
 /* How long any token can matter: the largest max-lifetime plus leeway; 0 without issuers. */
 int64_t issuers_longest_s(const struct issuers *i);
 
 const char *issuer_name(const struct issuer *i);  /* in the configuration */
 const char *issuer_claim(const struct issuer *i); /* iss: `issuer`, or else the name */
-const char *issuer_type(const struct issuer *i);  /* typ, without "application/" */
+/* Is this a typ of its tokens? Case and a leading "application/" do not count (RFC 7515 4.1.9). */
+bool issuer_takes_type(const struct issuer *i, struct slice typ);
+const char *issuer_types(const struct issuer *i); /* for people: "at+jwt, JWT" */
 bool issuer_allows(const struct issuer *i, enum algorithm a);
 int64_t issuer_max_lifetime_s(const struct issuer *i);
 int64_t issuer_leeway_s(const struct issuer *i);
@@ -49,5 +57,31 @@ bool issuer_pins_source(const struct issuer *i);
 bool issuer_is_single_use(const struct issuer *i);
 /* NULL when the issuer has no such key. */
 const struct key *issuer_key(const struct issuer *i, struct slice kid);
+size_t issuer_key_count(const struct issuer *i);
+
+/* NULL: its tokens say their scopes themselves. */
+const struct mapping *issuer_mapping(const struct issuer *i);
+/* With a mapping: does the token's own scope narrow what the mapping gives? */
+bool issuer_narrows_by_scope(const struct issuer *i);
+/* NULL: sub is the sandbox. */
+const struct naming *issuer_naming(const struct issuer *i);
+/* Does sub begin as only sandboxes of an issuer with naming are called? */
+bool issuers_reserve(const struct issuers *i, struct slice sub);
+
+/* ---- published keys ---- */
+
+/* The URL they are at; NULL: its keys are from a file. */
+const char *issuer_keys_uri(const struct issuer *i);
+/*
+ * The keys of every issuer that publishes them at uri are from now on those of this JWK set, fetched at fetched_s. False, why
+ * and no change when it cannot be used by one of them. The generation changes with the keys, not with the time.
+ */
+bool issuers_set_keys(struct issuers *i, struct slice uri, struct slice json, int64_t fetched_s, struct fault *why);
+/*
+ * Has it keys that are not too old? Always, when they are from a file. False and why->reason = issuer_unavailable.
+ */
+bool issuer_has_keys(const struct issuer *i, int64_t now_s, struct fault *why);
+/* When that ends: seconds since 1970; 0: keys from a file, or none yet. */
+int64_t issuer_keys_until_s(const struct issuer *i);
 
 #endif

@@ -184,7 +184,7 @@ static struct identity *verify(struct verifier *v, struct slice token, const uns
     claims_clear(&c);
     if (identity)
         remember(v, identity);
-    else
+    else if (!why || why->reason != REASON_ISSUER_UNAVAILABLE) /* that is no fault of the token */
         strikes_add(v->strikes, source_of(context), context->now_s);
     return identity;
 }
@@ -271,6 +271,8 @@ bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_
 
     if (!issuer)
         return fault_reason(why, REASON_TOKEN_ISSUER, "its issuer is no longer configured");
+    if (!issuer_has_keys(issuer, now_s, why))
+        return false;
     if (!key || key_mark(key) != identity_key_mark(i))
         return fault_reason(why, REASON_TOKEN_KEY_UNKNOWN, "its key is no longer one of issuer %s",
                             issuer_name(issuer));

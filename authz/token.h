@@ -50,7 +50,7 @@ void verifier_use_pins(struct verifier *v, struct pins *pins);
 void verifier_use_spent(struct verifier *v, struct spent *spent);
 
 /*
- * The identity a token text proves, or NULL and why->reason = one of token_*.
+ * The identity a token text proves, or NULL and why->reason = one of token_*, issuer_unavailable or sandbox_quarantined.
  * The caller gives the reference back with identity_unref(). Every call checks
  * time, revocation and binding again, also on a cache hit. Tokens that do not verify are counted per source: over
  * the limit the answer is token_failures without looking at any token that is not remembered as verified.
@@ -68,8 +68,8 @@ struct identity *verifier_recall(struct verifier *v, struct slice token);
 
 /*
  * What can change for a token already verified: expiry (with the issuer's leeway), revocation, its issuer
- * or key no longer configured; its sandbox put in quarantine. False and why->reason = token_expired, token_revoked,
- * token_issuer, token_key_unknown or sandbox_quarantined.
+ * or key no longer configured or published, or its issuer's keys too old; its sandbox put in quarantine. False and
+ * why->reason = token_expired, token_revoked, token_issuer, token_key_unknown, issuer_unavailable or sandbox_quarantined.
  */
 bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_t now_s, struct fault *why);
 

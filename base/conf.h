@@ -33,6 +33,8 @@ enum conf_type {
  * scheme is kept; what file: and unix: name is made absolute.
  */
 #define CONF_SOURCE 2u
+/* A MAP whose names are texts of 1 to 512 bytes without controls: {"project_path:acme/x": [npm:read]}. */
+#define CONF_ANY_NAMES 4u
 
 struct conf_key {
     const char *name; /* "max-lifetime"; "tls.cert" for a key of a nested map */
@@ -93,7 +95,7 @@ const char *conf_map_list_text(const struct conf_item *item, const char *key, si
 
 /*
  * Refuse a value that the table could not judge: fills why (FAULT_SYNTAX) with
- * "file:line:col: text" of the key's value (of list entry i when i >= 0; of the
+ * "file:line:col: text" of the key's value (of entry i of a list or map when i >= 0; of the
  * item itself when the key is not written) and returns false.
  */
 bool conf_refuse(const struct conf_item *item, const char *key, int i, struct fault *why, const char *format, ...)

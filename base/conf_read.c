@@ -58,6 +58,16 @@ static bool is_name(const char *text)
            strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == len;
 }
 
+static bool is_line(const char *text)
+{
+    size_t len = strlen(text);
+
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            return false;
+    return len >= 1 && len <= 512;
+}
+
 /* "one of a, b, c" from "a|b|c" */
 static void choices_text(char *out, size_t size, const char *choices)
 {
@@ -205,7 +215,7 @@ static bool set_map(const struct reading *r, const struct conf_key *key, struct 
         struct conf_entry *e = &v->map[v->n_map++];
 
         e->name = (struct conf_word){text_copy(slice_of(child->name)), child->name_place};
-        if (!is_name(child->name))
+        if (!(key->flags & CONF_ANY_NAMES ? is_line(child->name) : is_name(child->name)))
             return conf_fault(r->why, &child->name_place, "%s: \"%.60s\" is no name", key->name, child->name);
         if (!set_list(r, key, &e->list, child))
             return false;

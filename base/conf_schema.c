@@ -43,6 +43,8 @@ static void key_type(struct buf *out, const struct conf_key *key)
 
     if (key->type == CONF_CHOICE)
         choices(out, key->choices);
+    else if (key->flags & CONF_ANY_NAMES)
+        buf_text(out, "\"type\":\"object\",\"additionalProperties\":" TEXTS);
     else
         buf_text(out, types[key->type]);
     buf_text(out, ",\"description\":");

@@ -124,6 +124,18 @@ static void print_time(struct buf *out, const char *what, int64_t at_s, int64_t 
     buf_text(out, at_s > now_s ? "\n" : " ago\n");
 }
 
+/* What is known of it by the checks so far; a hostile token's words stay one line. */
+static void print_word(struct buf *out, const char *what, const char *text)
+{
+    struct buf quoted = {0};
+
+    if (!text)
+        return;
+    text_json(&quoted, slice_of(text));
+    buf_printf(out, "%-12s %.*s\n", what, SLICE_ARG(slice_cut(buf_slice(&quoted), 1, buf_len(&quoted) - 1)));
+    buf_free(&quoted);
+}
+
 static void print_check(struct buf *out, const struct check *c)
 {
     static const char *const marks[] = {
@@ -132,6 +144,8 @@ static void print_check(struct buf *out, const struct check *c)
     buf_printf(out, "%-9s %-13s", marks[c->outcome], c->name);
     if (c->outcome == CLAIMS_FAILED)
         buf_printf(out, " %s: %s", reason_code(c->why.reason), c->why.text);
+    else if (c->outcome == CLAIMS_PASSED && c->why.text[0])
+        buf_printf(out, " %s", c->why.text);
     while (slice_ends(buf_slice(out), SLICE(" ")))
         buf_truncate(out, buf_len(out) - 1);
     buf_char(out, '\n');
@@ -141,6 +155,9 @@ static void print_words(struct buf *out, const struct claims *c, int64_t now_s)
 {
     print_part(out, "HEADER", c->header, buf_slice(&c->header_text));
     print_part(out, "CLAIMS", c->payload, buf_slice(&c->payload_text));
+    print_word(out, "issuer", c->issuer ? issuer_name(c->issuer) : NULL);
+    print_word(out, "sandbox", c->sandbox);
+    print_word(out, "scopes", c->scope);
     print_time(out, "issued", c->issued_s, now_s);
     print_time(out, "valid from", c->not_before_s, now_s);
     print_time(out, "expires", c->expires_s, now_s);
@@ -173,15 +190,21 @@ static void write_json(struct buf *out, const struct claims *c, const struct rep
     json_t *checks = json_array();
     char *line;
 
+    if (c->issuer)
+        json_object_set_new(object, "issuer", json_string(issuer_name(c->issuer)));
+    if (c->sandbox)
+        json_object_set_new(object, "sandbox", json_string(c->sandbox));
+    if (c->scope)
+        json_object_set_new(object, "scope", json_string(c->scope));
     if (failure)
         json_object_set_new(object, "reason", json_string(reason_code(failure->why.reason)));
     for (size_t i = 0; i < r->count; i++) {
         json_t *one = json_pack("{s:s, s:s}", "name", r->checks[i].name, "outcome", outcomes[r->checks[i].outcome]);
 
-        if (r->checks[i].outcome == CLAIMS_FAILED) {
+        if (r->checks[i].outcome == CLAIMS_FAILED)
             json_object_set_new(one, "reason", json_string(reason_code(r->checks[i].why.reason)));
+        if (r->checks[i].why.text[0])
             json_object_set_new(one, "detail", json_string(r->checks[i].why.text));
-        }
         json_array_append_new(checks, one);
     }
     json_object_set_new(object, "checks", checks);

@@ -251,7 +251,7 @@ bool admit_tokens(struct exchange *x)
 void admit_junk(struct exchange *x, enum reason why)
 {
     if (reason_is_token(why) && why != REASON_TOKEN_EXPIRED && why != REASON_TOKEN_SPENT && why != REASON_TOKEN_REVOKED &&
-        why != REASON_TOKEN_BINDING)
+        why != REASON_TOKEN_BINDING && why != REASON_ISSUER_UNAVAILABLE)
         tally_add_pace(x->session->source_party->seat, PACE_JUNK_TOKENS, now_ms(x), 1);
 }
 

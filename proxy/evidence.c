@@ -33,6 +33,7 @@ static void put_token(struct record_writer *w, const struct identity *i)
     if (!i)
         return;
     put_text(w, FIELD_TOKEN_ISS, identity_issuer(i));
+    put_text(w, FIELD_TOKEN_SUB, identity_subject(i));
     put_text(w, FIELD_TOKEN_KID, identity_kid(i));
     put_text(w, FIELD_TOKEN_CLIENT, identity_client_id(i));
     put_text(w, FIELD_TOKEN_SCOPE, identity_scope(i));
