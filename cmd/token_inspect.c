@@ -1,4 +1,5 @@
 /* `exeat token inspect`: what a token says, and what the gateway would say of it, check by check. */
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,11 +129,14 @@ static void print_time(struct buf *out, const char *what, int64_t at_s, int64_t 
 static void print_word(struct buf *out, const char *what, const char *text)
 {
     struct buf quoted = {0};
+    struct slice word;
 
     if (!text)
         return;
     text_json(&quoted, slice_of(text));
-    buf_printf(out, "%-12s %.*s\n", what, SLICE_ARG(slice_cut(buf_slice(&quoted), 1, buf_len(&quoted) - 1)));
+    word = buf_slice(&quoted);
+    assert(word.len >= 2); /* its quotation marks */
+    buf_printf(out, "%-12s %.*s\n", what, SLICE_ARG(slice_cut(word, 1, word.len - 1)));
     buf_free(&quoted);
 }
 
