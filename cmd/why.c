@@ -66,6 +66,8 @@ static int print_reason(const struct invocation *inv, enum reason r)
 
 static int tell(const struct invocation *inv, const char *id)
 {
+    const struct why_which which = {.id = id, .sandbox = option_text(inv->options, "sandbox"),
+                                    .refused = option_flag(inv->options, "refused")};
     struct fault why = {0};
     struct buf out = {0};
     char *directory;
@@ -73,7 +75,7 @@ static int tell(const struct invocation *inv, const char *id)
 
     if (!(directory = journal_directory(inv, &why)))
         return command_fail(inv, &why);
-    if (query_why(directory, id, option_text(inv->options, "sandbox"), inv->json, &out, &why))
+    if (query_why(directory, &which, inv->json, &out, &why))
         status = command_print(inv, &out);
     else
         status = command_fail(inv, &why);
@@ -87,9 +89,9 @@ static int run(const struct invocation *inv)
     const char *id = inv->n_args ? inv->args[0] : NULL;
     enum reason r;
 
-    if (!!id + option_flag(inv->options, "last") + option_flag(inv->options, "reasons") +
-        option_flag(inv->options, "markdown") != 1)
-        return command_misuse(inv, "give an exchange id or a reason, --last, --reasons, or --markdown");
+    if (!!id + option_flag(inv->options, "last") + option_flag(inv->options, "refused") +
+        option_flag(inv->options, "reasons") + option_flag(inv->options, "markdown") != 1)
+        return command_misuse(inv, "give an exchange id or a reason, --last, --refused, --reasons, or --markdown");
     if (option_flag(inv->options, "reasons"))
         return print_reasons(inv);
     if (option_flag(inv->options, "markdown"))
@@ -101,6 +103,7 @@ static int run(const struct invocation *inv)
 
 static const struct option_spec options[] = {
     {"last", 'l', OPTION_FLAG, NULL, NULL, "the last exchange that was decided", false, false},
+    {"refused", 'r', OPTION_FLAG, NULL, NULL, "the last that was refused, whatever came after it", false, false},
     {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "of this sandbox", false, false},
     {"reasons", 0, OPTION_FLAG, NULL, NULL, "every reason there is, with what can be done", false, false},
     {"markdown", 0, OPTION_FLAG, NULL, NULL, "the same as a page (docs/reasons.md)", false, false},
@@ -119,8 +122,10 @@ const struct command command_why = {
             "where it was sent, how it ended. Every refusal carries the id: whole in the answer's problem+json, its last "
             "six digits in the status line. Either will do. A reason instead of an id is explained by itself.\n"
             "\n"
+            "Some clients show only the number of a refusal (git, skopeo), or nothing: --refused finds it without its id.\n"
+            "\n"
             "The status is 1 when the journal holds no such exchange.",
-    .examples = "exeat why 7f3a9c\nexeat why host_not_listed\nexeat why --last --sandbox vm1",
+    .examples = "exeat why 7f3a9c\nexeat why host_not_listed\nexeat why --refused --sandbox vm1",
     .options = options,
     .run = run,
 };

@@ -24,12 +24,18 @@ typedef bool query_match(void *arg, struct slice line);
 bool query_run(const char *directory, const struct query *q, query_match *match, void *arg, size_t *matched,
                struct fault *why);
 
+/* Which exchange: the one of this id, whole or short, or else the last that was decided, of all of them or of the refused. */
+struct why_which {
+    const char *id;      /* NULL: the last */
+    const char *sandbox; /* NULL: any */
+    bool refused;        /* the last that was refused; clients go on asking after a refusal */
+};
+
 /*
  * What happened to an exchange, in sentences, and what the operator can do (text), or one object exeat.why/1 (json, one
- * line). id: full or short; NULL: the last one decided (of sandbox, when not NULL). FAULT_REFUSED when there is none (a negative answer).
- * A short id that fits several: the latest, and the others are named.
+ * line). FAULT_REFUSED when there is none (a negative answer). A short id that fits several: the latest, and the others
+ * are named.
  */
-bool query_why(const char *directory, const char *id, const char *sandbox, bool json, struct buf *out,
-               struct fault *why);
+bool query_why(const char *directory, const struct why_which *which, bool json, struct buf *out, struct fault *why);
 
 #endif

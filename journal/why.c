@@ -75,18 +75,20 @@ static const json_t *last_of(const json_t *records, const char *id, enum record_
 
 /* ---- which exchange ---- */
 
-/* The id of the last exchange decided (of sandbox), into the array of its one record. */
-static json_t *find_last(const char *directory, const char *sandbox, struct fault *why)
+/* The id of the last exchange decided, into the array of its one record. */
+static json_t *find_last(const char *directory, const struct why_which *which, struct fault *why)
 {
-    struct query q = {.kind = record_kind_name(RECORD_DECISION), .sandbox = sandbox, .last = 1};
+    struct query q = {.kind = record_kind_name(RECORD_DECISION), .sandbox = which->sandbox, .last = 1,
+                      .action = which->refused ? "deny" : NULL};
 
     return ask(directory, &q, why);
 }
 
 /* Records of the exchange: by the given id, or of the last one. *id: its whole id, borrowed from the records. */
-static json_t *find(const char *directory, const char *given, const char *sandbox, const char **id, struct fault *why)
+static json_t *find(const char *directory, const struct why_which *which, const char **id, struct fault *why)
 {
-    json_t *last = given ? NULL : find_last(directory, sandbox, why), *records = NULL;
+    const char *given = which->id, *sandbox = which->sandbox;
+    json_t *last = given ? NULL : find_last(directory, which, why), *records = NULL;
     const json_t *newest;
 
     if (!given && !last)
@@ -98,8 +100,8 @@ static json_t *find(const char *directory, const char *given, const char *sandbo
 
         records = ask(directory, &q, why);
     } else {
-        fault_set(why, FAULT_REFUSED, "the journal holds no exchange%s%.60s yet", sandbox ? " of sandbox " : "",
-                  sandbox ? sandbox : "");
+        fault_set(why, FAULT_REFUSED, "the journal holds no%s exchange%s%.60s yet", which->refused ? " refused" : "",
+                  sandbox ? " of sandbox " : "", sandbox ? sandbox : "");
     }
     newest = last_of(records, NULL, RECORD_DECISION);
     if (!newest)
@@ -265,14 +267,13 @@ static void put_json(struct buf *out, const struct join *j, json_t *story, json_
     json_decref(o);
 }
 
-bool query_why(const char *directory, const char *id, const char *sandbox, bool json, struct buf *out,
-               struct fault *why)
+bool query_why(const char *directory, const struct why_which *which, bool json, struct buf *out, struct fault *why)
 {
     struct join j = {0};
     json_t *story = NULL, *others = NULL;
     bool ok = false;
 
-    if (!(j.records = find(directory, id, sandbox, &j.id, why)) || !join_tunnel(directory, &j, why))
+    if (!(j.records = find(directory, which, &j.id, why)) || !join_tunnel(directory, &j, why))
         goto out;
     j.findings = all_of(j.records, j.id, RECORD_FINDING);
     j.sums = all_of(j.records, j.id, RECORD_LIMIT);

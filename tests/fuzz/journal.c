@@ -73,7 +73,7 @@ static void ask(size_t *lines)
     query_run(files_directory(), &some, count_match, &n, &matched, NULL);
     assert(n == matched && n <= 3);
     for (int json = 0; json < 2; json++)
-        if (query_why(files_directory(), NULL, NULL, json, &out, NULL))
+        if (query_why(files_directory(), &(struct why_which){0}, json, &out, NULL))
             for (size_t i = 0; i < buf_len(&out); i++)
                 assert((unsigned char)buf_slice(&out).ptr[i] >= ' ' || buf_slice(&out).ptr[i] == '\n');
     buf_free(&out);

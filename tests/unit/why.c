@@ -85,7 +85,7 @@ static char *ask(struct journal *j, const char *id, const char *sandbox)
     struct buf out = {0};
     struct fault why = {0};
 
-    if (!query_why(j->scratch.path, id, sandbox, false, &out, &why)) {
+    if (!query_why(j->scratch.path, &(struct why_which){.id = id, .sandbox = sandbox}, false, &out, &why)) {
         assert_int_equal(why.kind, FAULT_REFUSED);
         assert_int_equal(buf_len(&out), 0);
     }
@@ -317,6 +317,31 @@ static void an_id_that_is_not_there_is_a_negative_answer(void **state)
     journal_close(&j);
 }
 
+/* git shows a number and asks on: the refusal is not the last thing that happened. */
+static void the_last_refused_is_found_behind_what_was_allowed(void **state)
+{
+    struct why_which which = {.refused = true};
+    struct buf out = {0};
+    struct fault why = {0};
+    struct journal j;
+
+    (void)state;
+    journal_open(&j, 1 << 20);
+    journal_decision(&j, DENIED, NULL, "s1", "POST", "npm.example", "/-/user", REASON_METHOD_NOT_ALLOWED);
+    journal_decision(&j, INNER, NULL, "s1", "GET", "npm.example", "/left-pad", REASON_ALLOWED);
+    journal_decision(&j, TUNNEL, NULL, "s2", "CONNECT", "npm.example", NULL, REASON_ALLOWED);
+    assert_true(query_why(j.scratch.path, &which, false, &out, &why));
+    buf_char(&out, '\0');
+    must_say(buf_slice(&out).ptr, "Exchange " DENIED);
+    buf_clear(&out);
+    which.sandbox = "s2";
+    assert_false(query_why(j.scratch.path, &which, false, &out, &why));
+    assert_int_equal(why.kind, FAULT_REFUSED);
+    assert_string_equal(why.text, "the journal holds no refused exchange of sandbox s2 yet");
+    buf_free(&out);
+    journal_close(&j);
+}
+
 static void hostile_text_stays_text(void **state)
 {
     struct journal j;
@@ -342,7 +367,7 @@ static void as_json_it_is_one_object_with_the_records(void **state)
 
     (void)state;
     write_journal(&j);
-    assert_true(query_why(j.scratch.path, DENIED, NULL, true, &out, NULL));
+    assert_true(query_why(j.scratch.path, &(struct why_which){.id = DENIED}, true, &out, NULL));
     o = json_loadb(buf_slice(&out).ptr, buf_len(&out), JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(o);
     assert_string_equal(json_string_value(json_object_get(o, "schema")), "exeat.why/1");
@@ -384,6 +409,7 @@ int main(void)
         cmocka_unit_test(the_last_one_is_of_the_sandbox_asked_for),
         cmocka_unit_test(a_short_id_that_fits_two_gives_the_later_and_names_the_other),
         cmocka_unit_test(an_id_that_is_not_there_is_a_negative_answer),
+        cmocka_unit_test(the_last_refused_is_found_behind_what_was_allowed),
         cmocka_unit_test(hostile_text_stays_text),
         cmocka_unit_test(as_json_it_is_one_object_with_the_records),
         cmocka_unit_test(every_reason_is_a_sentence),
