@@ -180,7 +180,7 @@ struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe)
             c->hit = earlier(c->hit, hit_of_needle(needle_feed(c->needle, &c->sought, bytes)));
         c->total += bytes.len;
     }
-    if (!c->hit.found && c->total > hold)
+    if (!c->hit.found && c->total > c->safe + hold)
         c->safe = c->total - hold;
     *safe = c->safe;
     return c->hit;
@@ -202,6 +202,18 @@ struct hit scan_finish(struct scan *c, uint64_t *safe)
 {
     if (!c->hit.found && c->needle)
         c->hit = hit_of_needle(needle_finish(c->needle, &c->sought));
+    if (!c->hit.found)
+        c->safe = c->total;
+    *safe = c->safe;
+    return c->hit;
+}
+
+struct hit scan_pause(struct scan *c, uint64_t *safe)
+{
+    struct needle_scan ahead = c->sought; /* the places it looks at early are looked at again when more has come */
+
+    if (!c->hit.found && c->needle)
+        c->hit = hit_of_needle(needle_finish(c->needle, &ahead));
     if (!c->hit.found)
         c->safe = c->total;
     *safe = c->safe;

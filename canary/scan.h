@@ -49,6 +49,11 @@ struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe);
 /* The whole stream at once, as the one feed of a scan: half the price of a feed. */
 struct hit scan_feed_whole(struct scan *c, struct slice bytes, uint64_t *safe);
 struct hit scan_finish(struct scan *c, uint64_t *safe);
+/*
+ * What came so far is looked at as if it ended here, and is safe when nothing is in it; the stream goes on. What began before
+ * is then found where it ends: of such a hit, the bytes up to *safe were let go.
+ */
+struct hit scan_pause(struct scan *c, uint64_t *safe);
 /* The most bytes this scan holds back. */
 size_t scan_hold(const struct scan *c);
 void scan_free(struct scan *c);
