@@ -9,7 +9,6 @@
 
 #include "base/pack.h"
 #include "base/say.h"
-#include "proxy/answer.h"
 #include "proxy/exchange.h"
 #include "proxy/greeting.h"
 
@@ -100,12 +99,6 @@ static void enter(struct session *s, enum session_state next)
     arm(s);
 }
 
-void session_is_known(struct session *s)
-{
-    TAILQ_REMOVE(&s->source_party->strangers, s, stranger_link);
-    TAILQ_REMOVE(&s->worker->strangers, s, any_stranger_link);
-}
-
 /* What was counted for this connection is given back. */
 static void give_back(struct session *s)
 {
@@ -135,7 +128,7 @@ static void bury(void *arg)
     free(s);
 }
 
-static void close_session(struct session *s, bool clean)
+void session_close(struct session *s, bool clean)
 {
     struct worker *w = s->worker;
 
@@ -164,7 +157,7 @@ static void begin_linger(struct session *s)
     enter(s, SESSION_LINGER);
     stream_consume(s->client, stream_input(s->client).len);
     if (stream_is_ended(s->client) && stream_pending(s->client) == 0)
-        close_session(s, true);
+        session_close(s, true);
 }
 
 /* Nothing more is expected; what was answered still gets out. */
@@ -173,7 +166,7 @@ static void leave(struct session *s)
     if (stream_pending(s->client))
         begin_linger(s);
     else
-        close_session(s, true);
+        session_close(s, true);
 }
 
 /* ---- HEAD ---- */
@@ -207,7 +200,7 @@ static void read_head(struct session *s)
         return;
     if (is_tls_hello(s, input)) {
         evidence_connection(s, REASON_TUNNEL_NOT_PLAIN, "");
-        close_session(s, true);
+        session_close(s, true);
         return;
     }
     event = message_feed(s->message, input, &used, &why);
@@ -296,7 +289,7 @@ static void accept_failed(struct session *s, enum stream_event event)
     if (reason == REASON_CLIENT_UNKNOWN_CA)
         worker_count(s->worker, COUNTER_UNKNOWN_CA, 1);
     evidence_connection(s, reason, why->text);
-    close_session(s, true);
+    session_close(s, true);
 }
 
 static void on_accept_event(struct session *s, enum stream_event event)
@@ -318,9 +311,9 @@ static void on_linger_event(struct session *s, enum stream_event event)
     if (event == STREAM_DATA) {
         stream_consume(s->client, stream_input(s->client).len);
         if (stream_bytes_in(s->client) > s->linger_from + LINGER_BYTES)
-            close_session(s, true);
+            session_close(s, true);
     } else if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL) {
-        close_session(s, true);
+        session_close(s, true);
     }
 }
 
@@ -329,7 +322,7 @@ static void on_linger_event(struct session *s, enum stream_event event)
 static void on_head_event(struct session *s, enum stream_event event)
 {
     if (event == STREAM_CUT || event == STREAM_FAIL)
-        close_session(s, true);
+        session_close(s, true);
     else
         look_for_request(s);
 }
@@ -374,7 +367,7 @@ static void linger_late(struct session *s)
     bool slow = s->linger_pending != SIZE_MAX && pending + least > s->linger_pending;
 
     if (pending == 0 || pending >= s->linger_pending || slow) {
-        close_session(s, pending == 0);
+        session_close(s, pending == 0);
         return;
     }
     s->linger_pending = pending;
@@ -429,7 +422,7 @@ static void begin_tunnel(struct session *s)
     enter(s, SESSION_ACCEPT);
     /* Plain bytes that still wait (a client that does not read) must not get into the TLS that begins. */
     if (stream_is_ended(s->client) || stream_pending(s->client) || !begin_accept(s))
-        close_session(s, false);
+        session_close(s, false);
 }
 
 void session_exchange_done(struct session *s, enum exchange_end how)
@@ -452,7 +445,7 @@ void session_exchange_done(struct session *s, enum exchange_end how)
         begin_linger(s);
         break;
     case EXCHANGE_CUT:
-        close_session(s, false);
+        session_close(s, false);
         break;
     }
 }
@@ -468,15 +461,6 @@ void session_set_identity(struct session *s, struct identity *i, struct slice to
     s->token_told = false;
     if (s->state == SESSION_HEAD)
         timer_set(s->timer, head_wait(s)); /* it may wait as long as this one is good */
-}
-
-void session_move(struct session *s, const char *listener, struct bound *bound)
-{
-    if (bound)
-        bound_ref(bound);
-    bound_unref(s->bound);
-    s->bound = bound;
-    s->listener = listener;
 }
 
 void session_tick(struct session *s)
@@ -500,65 +484,40 @@ bool session_is_idle(const struct session *s)
     return s->state == SESSION_HEAD && !message_is_open(s->message);
 }
 
+bool session_may_go(const struct session *s)
+{
+    return session_is_idle(s) || (s->exchange && exchange_is_endless(s->exchange));
+}
+
+/* True: it was a WebSocket, whose client has been told why, and is given the time to hear it. */
+static bool cut_exchange(struct session *s, enum reason why)
+{
+    struct exchange *x = s->exchange;
+    bool told;
+
+    x->reason = why;
+    told = exchange_part(x);
+    if (exchange_is_granted(x))
+        evidence_result(x, "cut");
+    if (told) {
+        s->exchange = NULL;
+        exchange_free(x);
+        begin_linger(s);
+    }
+    return told;
+}
+
 void session_cut(struct session *s, enum reason why)
 {
     if (s->state == SESSION_CLOSED)
         return;
     evidence_connection(s, why, "");
-    if (s->exchange)
-        s->exchange->reason = why;
-    if (s->exchange && exchange_is_granted(s->exchange))
-        evidence_result(s->exchange, "cut");
+    if (s->exchange && cut_exchange(s, why))
+        return;
     if ((why == REASON_GATEWAY_STOPPING || why == REASON_POLICY_CHANGED) && session_is_idle(s))
         leave(s);
     else
-        close_session(s, session_is_idle(s));
-}
-
-/* The first is told why, when it is between requests: then nothing of an answer is on its way. */
-void session_evict(struct session *s)
-{
-    struct worker *w = s->worker;
-    int64_t wall_s = loop_wall_s(w->loop);
-    struct sum first = {.reason = REASON_LIMIT_CONNECTIONS, .count = 1, .first_s = wall_s, .last_s = wall_s};
-    struct answer a = {.reason = REASON_LIMIT_CONNECTIONS, .gateway = w->gateway, .id = &first.id, .minor = 1};
-    bool is_first;
-
-    assert(!s->party);
-    first.id = id_new(loop_wall_ns(w->loop) / 1000000);
-    snprintf(first.detail, sizeof first.detail, "of connections without a token the oldest makes room");
-    a.detail = first.detail;
-    w->counters->decisions[first.reason]++;
-    is_first = sums_add(&s->source_party->sums, first.reason, first.detail, loop_now_ms(w->loop), wall_s, &first.id);
-    if (is_first)
-        evidence_sum(w, s->source_party, &first);
-    if (!is_first || s->state != SESSION_HEAD) { /* one of many costs no more than its end */
-        close_session(s, false);
-        return;
-    }
-    answer_write(&a, wall_s, stream_out(s->client));
-    stream_flush(s->client);
-    close_session(s, true);
-}
-
-/* One source does not crowd out the others, nor itself: who says nothing goes first. */
-static void make_room(struct worker *w, struct party *source)
-{
-    struct verdict v;
-
-    if (!TAILQ_EMPTY(&source->strangers) &&
-        !quota_room(&w->quota, source, HOLD_CONNECTIONS, loop_now_ms(w->loop), &v))
-        session_evict(TAILQ_FIRST(&source->strangers));
-}
-
-static void count_stranger(struct session *s)
-{
-    s->source_party = parties_source(s->worker->parties, &s->source, s->listener);
-    make_room(s->worker, s->source_party);
-    tally_hold(s->source_party->seat, HOLD_CONNECTIONS, 1);
-    TAILQ_INSERT_TAIL(&s->source_party->strangers, s, stranger_link);
-    TAILQ_INSERT_TAIL(&s->worker->strangers, s, any_stranger_link);
-    stream_set_lane(s->client, &s->source_party->lane);
+        session_close(s, session_is_idle(s));
 }
 
 void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source)
@@ -587,7 +546,7 @@ void session_start(struct worker *w, int fd, const char *listener, struct bound 
     TAILQ_INSERT_TAIL(&w->sessions, s, link);
     w->n_sessions++;
     worker_count(w, COUNTER_CONNECTIONS_ACCEPTED, 1);
-    count_stranger(s);
+    session_count_stranger(s);
     greet(s);
     arm(s);
 }

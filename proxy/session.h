@@ -70,8 +70,6 @@ struct session {
 
 /* Takes fd, a fresh client connection. listener is kept; of a bound one (NULL: none) a reference is taken. */
 void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source);
-/* Its listener is another one now, for the same sandbox. */
-void session_move(struct session *s, const char *listener, struct bound *bound);
 
 /* How an exchange ended, for session_exchange_done. */
 enum exchange_end {
@@ -87,12 +85,18 @@ void session_exchange_done(struct session *s, enum exchange_end how);
 void session_set_identity(struct session *s, struct identity *i, struct slice token);
 /* Close now: revoked, stopping. */
 void session_cut(struct session *s, enum reason why);
+/* The one way to end. clean: the peer may take it for an end. */
+void session_close(struct session *s, bool clean);
+/* proxy/stranger.c. It begins as one of its source's strangers, of which the oldest may have to make room. */
+void session_count_stranger(struct session *s);
 /* No stranger any more: out of the lists of those. */
 void session_is_known(struct session *s);
 /* Its source has too many strangers, of which it is the oldest: it is told so, and closed. */
 void session_evict(struct session *s);
 /* proxy/review.c. Another configuration is in force: what it no longer allows ends here, what is idle under it goes. */
 void session_review(struct session *s);
+/* Its listener is another one now, for the same sandbox. */
+void session_move(struct session *s, const char *listener, struct bound *bound);
 /* The bound listener has another token: a tunnel that goes by the one before goes on by it. */
 void session_renew(struct session *s);
 /* Its listener goes: no further request is read. */
@@ -103,5 +107,7 @@ void session_tick(struct session *s);
 bool session_expects_more(const struct session *s);
 /* Between requests. */
 bool session_is_idle(const struct session *s);
+/* Between requests, or with an exchange that nobody waits for the end of. */
+bool session_may_go(const struct session *s);
 
 #endif
