@@ -302,6 +302,17 @@ static bool check_credentials(struct inquiry *q)
     return pass(q, "%s", service_strips_credentials(q->d.service) ? "they are taken away" : "they are let through");
 }
 
+static bool check_upgrade(struct inquiry *q)
+{
+    if (!q->r->websocket)
+        return pass(q, "none is asked for");
+    if (!q->d.service->websocket)
+        return refuse(q, REASON_UPGRADE_NOT_ALLOWED, "service %s says nothing of websocket: allow", q->d.service->name);
+    if (!slice_is(q->r->method, "GET"))
+        return refuse(q, REASON_WEBSOCKET_HANDSHAKE, "a handshake is a GET of HTTP/1.1");
+    return pass(q, "WebSocket");
+}
+
 static const struct step {
     const char *name;
     bool (*check)(struct inquiry *q);
@@ -318,6 +329,7 @@ static const struct step {
     {"allow rules", check_allow, false},
     {"bind", check_bind, false},
     {"authorization details", check_details, false},
+    {"upgrade", check_upgrade, false},
     {"client credentials", check_credentials, false},
 };
 

@@ -280,6 +280,11 @@ bool service_allows_unscannable(const struct service *s)
     return s->unscannable;
 }
 
+bool service_allows_websocket(const struct service *s)
+{
+    return s->websocket;
+}
+
 bool service_strips_credentials(const struct service *s)
 {
     return s->credentials == CREDENTIALS_STRIP;

@@ -50,6 +50,7 @@ const char *service_scope(const struct service *s);
 uint64_t service_body_limit(const struct service *s); /* request bytes; 0: no body */
 uint64_t service_target_limit(const struct service *s); /* authorize() holds it; 0: none but limits.target */
 bool service_allows_unscannable(const struct service *s);
+bool service_allows_websocket(const struct service *s);
 bool service_strips_credentials(const struct service *s); /* client-credentials: strip */
 /*
  * The request field that the gateway itself writes for this service, its own credential in it (credential, assert or

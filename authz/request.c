@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "authz/path.h"
+#include "net/upgrade.h"
 
 static uint16_t default_port(enum scheme scheme)
 {
@@ -138,16 +139,24 @@ static bool read_connect(struct request *r, struct slice target, struct fault *w
     return r->port || malformed(why, "CONNECT names no port");
 }
 
+/* What follows the scheme of a URL. */
+static bool read_url(struct request *r, struct slice rest, struct fault *why)
+{
+    struct slice authority, origin;
+
+    return split_url(rest, r->method, &authority, &origin, why) &&
+           read_authority(r, authority, default_port(r->scheme), why) && read_origin_form(r, origin, why);
+}
+
 static bool read_absolute_form(struct request *r, struct slice target, struct fault *why)
 {
-    struct slice rest, authority, origin;
+    struct slice rest;
 
     if (!strip_scheme(target, &r->scheme, &rest))
         return slice_starts(target, SLICE("/")) || slice_is(target, "*")
                    ? fault_reason(why, REASON_NOT_A_PROXY_REQUEST, "the target names no host")
                    : malformed(why, "the target is no URL of http, and no CONNECT");
-    return split_url(rest, r->method, &authority, &origin, why) &&
-           read_authority(r, authority, default_port(r->scheme), why) && read_origin_form(r, origin, why);
+    return read_url(r, rest, why);
 }
 
 static bool read_outside(struct request *r, const struct head *head, struct fault *why)
@@ -201,7 +210,7 @@ static void reset(struct request *r, struct slice method, const struct head *hea
     r->port = 0;
     r->method = method;
     r->target = r->raw_path = r->query = SLICE("");
-    r->has_query = false;
+    r->has_query = r->websocket = false;
     buf_clear(&r->path);
     r->head = head;
 }
@@ -210,21 +219,35 @@ bool request_read(struct request *r, const struct head *head, const struct reque
                   struct fault *why)
 {
     reset(r, head->method, head);
+    r->websocket = head->upgrade && upgrade_is_asked(head);
     if (!check_octets(head->target, why))
         return false;
     return context->tunnelled ? read_inside(r, head, context, why) : read_outside(r, head, why);
 }
 
+/* RFC 6455 3 */
+static bool strip_websocket_scheme(struct slice url, struct request *r, struct slice *rest)
+{
+    bool tls = slice_starts_nocase(url, SLICE("wss://"));
+
+    r->websocket = tls || slice_starts_nocase(url, SLICE("ws://"));
+    r->scheme = tls ? SCHEME_HTTPS : SCHEME_HTTP;
+    *rest = slice_from(url, tls ? 6 : 5);
+    return r->websocket;
+}
+
 bool request_from_url(struct request *r, struct slice method, struct slice url, struct fault *why)
 {
+    struct slice rest;
+
     reset(r, method, NULL);
     if (slice_find(url, '#') >= 0)
         return malformed(why, "the URL has a fragment; clients never send it");
     if (slice_is(method, "CONNECT"))
         return read_connect(r, url, why);
-    if (!slice_starts_nocase(url, SLICE("http://")) && !slice_starts_nocase(url, SLICE("https://")))
-        return malformed(why, "the URL starts with neither https:// nor http://");
-    return read_absolute_form(r, url, why) && check_octets(r->query, why);
+    if (!strip_scheme(url, &r->scheme, &rest) && !strip_websocket_scheme(url, r, &rest))
+        return malformed(why, "the URL starts with neither https:// nor http://, wss:// nor ws://");
+    return read_url(r, rest, why) && check_octets(r->query, why);
 }
 
 void request_clear(struct request *r)

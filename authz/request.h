@@ -20,6 +20,7 @@ struct request {
     struct slice raw_path;         /* borrowed from target */
     struct slice query;            /* without '?', borrowed; has_query says whether there was one */
     bool has_query;
+    bool websocket;                /* it asks for WebSocket (RFC 6455); whether rightly, net/upgrade.h says */
     struct buf path;               /* canonical path (authz/path.h), owned */
     const struct head *head;       /* the request's fields; borrowed; may be NULL (explain without fields) */
 };
@@ -42,7 +43,7 @@ struct request_context {
  */
 bool request_read(struct request *r, const struct head *head, const struct request_context *context,
                   struct fault *why);
-/* The same from a method and a URL, or CONNECT and host:port (explain, env). url must outlive r. */
+/* The same from a method and a URL (ws and wss: a WebSocket), or CONNECT and host:port (explain, env). url must outlive r. */
 bool request_from_url(struct request *r, struct slice method, struct slice url, struct fault *why);
 void request_clear(struct request *r);
 

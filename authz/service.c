@@ -62,6 +62,8 @@ static const struct conf_key keys[] = {
     {"audit-max-age", CONF_TIME, "7d", NULL, "how old a passing attestation may be", 0},
     {"observe", CONF_BOOL, "false", NULL, "allow, and record, what the allow rules do not: methods, paths, queries", 0},
     {"unscannable", CONF_CHOICE, "refuse", "refuse|allow", "request bodies that cannot be looked into", 0},
+    {"websocket", CONF_CHOICE, "refuse", "refuse|allow",
+     "GET requests that ask for WebSocket (RFC 6455); what goes through it is scanned frame by frame", 0},
 };
 
 const struct conf_section services_section = {
@@ -453,6 +455,7 @@ struct service *service_compile(const struct conf_item *item, size_t index, stru
     s->credentials = read_credentials(item);
     s->observe = conf_bool(item, "observe");
     s->unscannable = strcmp(conf_text(item, "unscannable"), "allow") == 0;
+    s->websocket = strcmp(conf_text(item, "websocket"), "allow") == 0;
     if (read_hosts(item, s, why) && read_ports(item, s, why) && read_addresses(item, s, why) &&
         read_scope(item, s, why) && read_own_field(item, s, why) && check_own_field(item, s, why) && read_binds(item, s, why) && read_rules(item, s, why) &&
         read_fields(item, s, why) && read_audit(item, s, why)) {

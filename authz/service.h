@@ -50,7 +50,7 @@ struct service {
     uint64_t body, target;
     char *audit;
     int64_t audit_max_age_ms;
-    bool observe, unscannable;
+    bool observe, unscannable, websocket;
 };
 
 /* Compile one item; NULL and why with its place when anything in it is refused. */

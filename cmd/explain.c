@@ -343,6 +343,16 @@ static bool read_fields(struct explanation *e, const struct option_set *options,
     return true;
 }
 
+static bool is_url(struct slice text)
+{
+    static const char *const schemes[] = {"https://", "http://", "wss://", "ws://"};
+
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (slice_starts_nocase(text, slice_of(schemes[i])))
+            return true;
+    return false;
+}
+
 static bool check_words(const struct explanation *e, const struct option_set *options, struct fault *why)
 {
     struct slice url = slice_of(e->url);
@@ -354,9 +364,9 @@ static bool check_words(const struct explanation *e, const struct option_set *op
         return fault_set(why, FAULT_USAGE, "--scope needs --sandbox");
     if (!field_is_name(slice_of(e->method)))
         return fault_set(why, FAULT_USAGE, "\"%s\" is not a method; write METHOD URL", e->method);
-    if (strcmp(e->method, "CONNECT") != 0 && !slice_starts_nocase(url, SLICE("https://")) &&
-        !slice_starts_nocase(url, SLICE("http://")))
-        return fault_set(why, FAULT_USAGE, "\"%.100s\" is not a URL: it starts with neither https:// nor http://", e->url);
+    if (strcmp(e->method, "CONNECT") != 0 && !is_url(url))
+        return fault_set(why, FAULT_USAGE, "\"%.100s\" is not a URL: it starts with neither https:// nor http://, wss:// nor ws://",
+                         e->url);
     return true;
 }
 
@@ -421,7 +431,7 @@ const struct command command_explain = {
     .max_args = 2,
     .help = "Asks the function that decides in the running gateway, with the configuration as it is on disk. For an "
             "https URL the CONNECT is judged first, then the request inside. METHOD may be CONNECT, with HOST:PORT for "
-            "the URL. Nothing is sent, resolved or recorded.\n"
+            "the URL; GET of a ws or wss URL asks for a WebSocket. Nothing is sent, resolved or recorded.\n"
             "\n"
             "What a decision does not know: where the name resolves to, and what the body holds.\n"
             "\n"

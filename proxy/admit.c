@@ -212,7 +212,7 @@ static bool waits_for_client(const struct exchange *x)
 {
     bool full = x->upstream && stream_pending(x->upstream->stream) >= STREAM_HIGH;
 
-    if (x->state != EXCHANGE_COLLECT && x->state != EXCHANGE_FORWARD)
+    if (x->state != EXCHANGE_COLLECT && x->state != EXCHANGE_FORWARD && x->state != EXCHANGE_SOCKET)
         return false;
     return (!x->body_done && !full) || stream_pending(x->session->client) > 0;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/pack.h"
+#include "net/upgrade.h"
 #include "proxy/rewrite.h"
 #include "proxy/steps.h"
 
@@ -307,6 +308,17 @@ static void finish_empty_body(struct exchange *x)
         x->body_done = message_feed(x->session->message, slice_make("", 0), &used, NULL) == MESSAGE_END;
 }
 
+/* Who names WebSocket in Upgrade means it, and then all of it is there: nobody else may see a handshake in what is none. */
+static enum exchange_state check_handshake(struct exchange *x)
+{
+    struct fault why = {0};
+
+    if (!service_allows_websocket(x->decision.service) || exchange_is_connect(x) || !upgrade_is_meant(x->head))
+        return EXCHANGE_STAY;
+    x->asks_to_switch = true;
+    return upgrade_check_request(x->head, &why) ? EXCHANGE_STAY : exchange_refuse(x, why.reason, why.text);
+}
+
 static enum exchange_state decide(struct exchange *x)
 {
     struct worker *w = x->worker;
@@ -322,8 +334,8 @@ static enum exchange_state decide(struct exchange *x)
     x->decision = authorize(w->role->policy, x->identity, &x->request, loop_wall_s(w->loop), NULL);
     if (!x->decision.allowed)
         return exchange_refuse(x, x->decision.reason, x->decision.detail);
-    if (x->head->upgrade && head_lists(x->head, "upgrade", "websocket"))
-        return exchange_refuse(x, REASON_UPGRADE_NOT_ALLOWED, NULL);
+    if ((refused = check_handshake(x)) != EXCHANGE_STAY)
+        return refused;
     if (!exchange_is_connect(x))
         x->decision.scheme = x->request.scheme;
     if ((refused = check_body(x)) != EXCHANGE_STAY || (refused = check_coding(x)) != EXCHANGE_STAY ||
@@ -513,5 +525,5 @@ enum exchange_state decide_again(struct exchange *x)
     if (!is_still_allowed(x, &d, &why))
         return overrule(x, &d, &why);
     x->decision = d;
-    return x->state == EXCHANGE_FORWARD ? EXCHANGE_STAY : begin_again(x);
+    return x->state == EXCHANGE_FORWARD || x->state == EXCHANGE_SOCKET ? EXCHANGE_STAY : begin_again(x);
 }

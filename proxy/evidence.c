@@ -170,9 +170,20 @@ void evidence_decision(struct exchange *x)
     recorder_end(k->recorder, &w, &x->wait);
 }
 
+static void put_websocket(struct record_writer *w, const struct exchange *x, const struct websocket_tally *t)
+{
+    if (!x->websocket)
+        return;
+    record_number(w, FIELD_CLIENT_FRAMES, (int64_t)t->up_frames);
+    record_number(w, FIELD_SERVICE_FRAMES, (int64_t)t->down_frames);
+    if (t->code)
+        record_number(w, FIELD_CLOSE_CODE, t->code);
+}
+
 void evidence_result(struct exchange *x, const char *outcome)
 {
     struct record_writer w = recorder_begin(x->worker->recorder, RECORD_RESULT);
+    struct websocket_tally t = websocket_tally(x);
 
     x->secretive = x->secretive || x->reason == REASON_CANARY_LEAK || x->reason == REASON_TOKEN_LEAK;
     record_id(&w, FIELD_ID, &x->id);
@@ -187,12 +198,13 @@ void evidence_result(struct exchange *x, const char *outcome)
         put_reason(&w, x, x->reason);
     if (x->status)
         record_number(&w, FIELD_STATUS, x->status);
-    record_number(&w, FIELD_REQUEST_BYTES, (int64_t)x->up.released);
-    record_number(&w, FIELD_RESPONSE_BYTES, (int64_t)x->down.released);
+    record_number(&w, FIELD_REQUEST_BYTES, (int64_t)(x->up.released + t.up_bytes));
+    record_number(&w, FIELD_RESPONSE_BYTES, (int64_t)(x->down.released + t.down_bytes));
+    put_websocket(&w, x, &t);
     record_bool(&w, FIELD_REUSED, x->reused);
     record_number(&w, FIELD_DURATION_US, (clock_mono_ns() - x->started_ns) / 1000);
-    worker_count(x->worker, COUNTER_REQUEST_BYTES, (int64_t)x->up.released);
-    worker_count(x->worker, COUNTER_RESPONSE_BYTES, (int64_t)x->down.released);
+    worker_count(x->worker, COUNTER_REQUEST_BYTES, (int64_t)(x->up.released + t.up_bytes));
+    worker_count(x->worker, COUNTER_RESPONSE_BYTES, (int64_t)(x->down.released + t.down_bytes));
     recorder_end(x->worker->recorder, &w, NULL);
 }
 

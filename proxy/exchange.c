@@ -38,7 +38,8 @@ static const struct state {
     [EXCHANGE_CERTIFY] = {"CERTIFY", reach_on_certify, offsetof(struct limits, handshake_ms),
                           TO(DIAL) | TO(REPLY) | TO(DONE)},
     [EXCHANGE_FORWARD] = {"FORWARD", relay_on_forward, offsetof(struct limits, response_ms),
-                          TO(GRANT) | TO(DIAL) | TO(REPLY) | TO(DONE)},
+                          TO(GRANT) | TO(DIAL) | TO(SOCKET) | TO(REPLY) | TO(DONE)},
+    [EXCHANGE_SOCKET] = {"SOCKET", websocket_on_socket, offsetof(struct limits, websocket_idle_ms), TO(DONE)},
     [EXCHANGE_REPLY] = {"REPLY", on_reply, 0, TO(DONE)},
     [EXCHANGE_DONE] = {"DONE", on_done, 0, 0},
 };
@@ -71,6 +72,11 @@ static int64_t time_left(const struct exchange *x)
     if (!x->identity || x->reason)
         return INT64_MAX;
     return (identity_expires_s(x->identity) - loop_wall_s(w->loop)) * 1000 + w->limits.overrun_ms;
+}
+
+bool exchange_is_over(const struct exchange *x)
+{
+    return time_left(x) <= 0;
 }
 
 enum { LAST_S = 30 };
@@ -110,6 +116,8 @@ void exchange_progress(struct exchange *x)
     }
     wait = *(const int64_t *)((const char *)&w->limits + offset);
     if (x->state == EXCHANGE_FORWARD && (!x->body_done || x->response_begun))
+        wait = x->lasts ? w->limits.event_stream_idle_ms : w->limits.body_ms;
+    else if (x->state == EXCHANGE_SOCKET && websocket_is_closing(x))
         wait = w->limits.body_ms;
     timer_set(x->session->timer, time_left(x) < wait ? time_left(x) : wait);
 }
@@ -136,7 +144,7 @@ static bool client_is_gone(struct exchange *x, struct event ev)
     if (ev.type != EV_CLIENT_END)
         return false;
     x->session->client_ended = true;
-    return !x->body_done && stream_input(x->session->client).len == 0;
+    return x->lasts || (!x->body_done && stream_input(x->session->client).len == 0); /* of what lasts nobody would notice */
 }
 
 static bool is_traffic(struct event ev)
@@ -147,13 +155,14 @@ static bool is_traffic(struct event ev)
 
 static enum exchange_state think(struct exchange *x, struct event ev)
 {
-    if (is_traffic(ev) && time_left(x) <= 0)
+    if (is_traffic(ev) && exchange_is_over(x))
         ev.type = EV_DEADLINE; /* a stream that never pauses would put its end off for ever */
     if (client_is_gone(x, ev)) {
         x->reason = REASON_CLIENT_CLOSED;
+        exchange_part(x);
         return exchange_end(x, EXCHANGE_CUT, "cut");
     }
-    if (ev.type == EV_CLIENT_END)
+    if (ev.type == EV_CLIENT_END && !x->websocket)
         return EXCHANGE_STAY;
     if (ev.type == EV_POLICY)
         return decide_again(x);
@@ -241,6 +250,7 @@ void exchange_free(struct exchange *x)
     buf_free(&x->packed);
     flow_clear(&x->up);
     flow_clear(&x->down);
+    websocket_free(x->websocket);
     spare_put(x, sizeof *x);
 }
 
@@ -264,6 +274,8 @@ enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, cons
         x->reason = reason;
         snprintf(x->detail, sizeof x->detail, "%s", text ? text : "");
     }
+    if (x->websocket)
+        return websocket_refuse(x);
     if (x->response_begun)
         return exchange_end(x, EXCHANGE_CUT, "cut");
     return x->recorded || x->unrecordable ? EXCHANGE_REPLY : admit_refusal(x);
@@ -279,6 +291,11 @@ enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, con
     evidence_finding(x, hit, place, token ? REASON_TOKEN_LEAK : REASON_CANARY_LEAK);
     exchange_drop_upstream(x, false);
     return exchange_refuse(x, token ? REASON_TOKEN_LEAK : REASON_CANARY_LEAK, place);
+}
+
+bool exchange_is_endless(const struct exchange *x)
+{
+    return x->lasts || x->websocket;
 }
 
 bool exchange_is_granted(const struct exchange *x)
@@ -308,7 +325,7 @@ static bool reply_keeps_alive(const struct exchange *x)
 {
     const struct session *s = x->session;
 
-    if (!x->head || !x->keep_alive || !x->body_done || !session_expects_more(s))
+    if (!x->head || !x->keep_alive || !x->body_done || x->asks_to_switch || !session_expects_more(s))
         return false;
     if (s->tunnel.open && (reason_is_token(x->reason) || x->reason == REASON_TOKEN_FOREIGN))
         return false;

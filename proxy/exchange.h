@@ -4,6 +4,7 @@
  *
  *   AUTHORIZE -> COLLECT -> RECORD -> [GRANT ->] DIAL -> TRUST -> FORWARD -> DONE
  *                                                   for CONNECT: -> CERTIFY -> DONE
+ *                                                   WebSocket:   FORWARD -> SOCKET -> DONE
  *   any refusal: -> RECORD (when not yet recorded) -> REPLY -> DONE
  *
  * Callbacks translate into events; exchange_feed is the one function that thinks; handlers return the next
@@ -28,6 +29,7 @@ enum exchange_state {
     EXCHANGE_TRUST,
     EXCHANGE_CERTIFY,
     EXCHANGE_FORWARD,
+    EXCHANGE_SOCKET,
     EXCHANGE_REPLY,
     EXCHANGE_DONE,
     N_EXCHANGE_STATES
@@ -63,6 +65,8 @@ struct event {
     enum reason reason;
 };
 
+struct websocket;
+
 struct exchange {
     struct session *session;
     struct worker *worker;
@@ -79,6 +83,7 @@ struct exchange {
     struct secret *token;  /* plain requests: of this request; tunnels use the session's */
     bool carried;          /* the token is the bound listener's, not shown by the client */
     bool body_done;        /* the request is whole */
+    bool asks_to_switch;   /* a handshake of WebSocket, to a service that allows them: what follows it is of no other protocol */
 
     /* what was decided */
     struct decision decision;
@@ -130,6 +135,8 @@ struct exchange {
     int status;
     int interims;          /* 1xx responses so far */
     int64_t response_hits;
+    bool lasts;            /* the response is a stream of events: it has no end to wait for */
+    struct websocket *websocket; /* in SOCKET */
 };
 
 /* The head of session->message is complete: begin. */
@@ -140,6 +147,10 @@ void exchange_feed(struct exchange *x, struct event ev);
 /* Each second: a client that sends or reads a body too slowly is late. May end the exchange. */
 void exchange_tick(struct exchange *x);
 void exchange_free(struct exchange *x);
+/* Is it a WebSocket? Then both sides are told that it ends, for x->reason, and nothing further passes. */
+bool exchange_part(struct exchange *x);
+/* It goes on for as long as both sides like: nobody waits for its end. */
+bool exchange_is_endless(const struct exchange *x);
 /* Is a record that allows it written, or on its way? Then its end is recorded too. */
 bool exchange_is_granted(const struct exchange *x);
 const char *exchange_state_name(enum exchange_state s);

@@ -78,6 +78,16 @@ struct hit flow_data(struct flow *f, struct slice bytes)
     return hit;
 }
 
+void flow_rest(struct flow *f)
+{
+    uint64_t safe = 0;
+
+    if (!f->guard || f->caught.found)
+        return;
+    f->caught = scan_pause(f->guard, &safe);
+    release(f, slice_make("", 0), safe);
+}
+
 static void end_framing(struct flow *f, struct slice trailers)
 {
     if (f->framing != FRAMING_CHUNKED)

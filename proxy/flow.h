@@ -33,6 +33,8 @@ void flow_start(struct flow *f, struct scanner *scanner, struct slice token, enu
 void flow_guard(struct flow *f, struct scan *guard);
 /* Bytes of content. A found hit means: nothing further is let go (when it holds). */
 struct hit flow_data(struct flow *f, struct slice bytes);
+/* It may stand still here: what guard holds back goes on when it is clean, the content goes on too. */
+void flow_rest(struct flow *f);
 /* The content is complete. trailers: whole lines, each with its CRLF; may be empty; only chunked content carries them. */
 struct hit flow_end(struct flow *f, struct slice trailers);
 /* From now on write to a stream; what is ready goes first (and is kept when keep is set, to be sent again). */

@@ -14,6 +14,8 @@ struct limits {
     size_t fields;                   /* in a head */
     size_t body_collect;             /* bytes collected before a request's head goes out */
     int64_t header_ms, handshake_ms, idle_ms, body_ms, dial_ms, response_ms, linger_ms, overrun_ms;
+    int64_t websocket_idle_ms, event_stream_idle_ms;
+    size_t websocket_message;        /* bytes */
     int64_t record_ms; /* how long the scribe may take to acknowledge a decision; not configured */
     size_t connections; /* per worker */
     size_t upstream_idle, upstream_idle_total;

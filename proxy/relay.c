@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "net/upgrade.h"
+#include "proxy/lasting.h"
 #include "proxy/rewrite.h"
 #include "proxy/steps.h"
 
@@ -119,13 +121,12 @@ static struct response_frame frame_for(struct exchange *x, const struct head *h)
         f.framing = FRAMING_NONE;
     else if (f.framing == FRAMING_CHUNKED || f.framing == FRAMING_CLOSE)
         f.framing = x->head->minor >= 1 ? FRAMING_CHUNKED : FRAMING_CLOSE;
-    f.keep_alive = x->keep_alive && x->body_done && session_expects_more(s) && f.framing != FRAMING_CLOSE &&
+    f.keep_alive = x->keep_alive && x->body_done && !x->asks_to_switch && session_expects_more(s) && f.framing != FRAMING_CLOSE &&
                    !exchange_is_last_of_tunnel(x);
     return f;
 }
 
-/* A canary in a response accuses the service; the response goes on. */
-static void note_response_hit(struct exchange *x, struct hit hit, const char *place)
+void relay_note_hit(struct exchange *x, struct hit hit, const char *place)
 {
     if (!hit.found)
         return;
@@ -137,11 +138,10 @@ static void note_response_hit(struct exchange *x, struct hit hit, const char *pl
 /* Look through what was put into the client's stream from offset from on: a head, or trailers. */
 static void scan_response_lines(struct exchange *x, const struct buf *out, size_t from, const char *place)
 {
-    note_response_hit(x, scanner_text(x->worker->scanner, slice_from(buf_slice(out), from)), place);
+    relay_note_hit(x, scanner_text(x->worker->scanner, slice_from(buf_slice(out), from)), place);
 }
 
-/* The gateway's own credential comes back: nothing further is told to the client, who must never have it. */
-static enum exchange_state reflected(struct exchange *x, struct hit hit, const char *place)
+enum exchange_state relay_reflected(struct exchange *x, struct hit hit, const char *place)
 {
     hit.canary = "credential";
     worker_count(x->worker, COUNTER_CANARY_HITS, 1);
@@ -173,7 +173,7 @@ static enum exchange_state pass_interim(struct exchange *x, const struct head *h
     if (x->head->minor >= 1)
         rewrite_interim(h, x->worker->gateway, x->worker->via, out);
     if (lines_reflect(x, out, before, &hit))
-        return reflected(x, hit, "response head");
+        return relay_reflected(x, hit, "response head");
     scan_response_lines(x, out, before, "response head");
     return EXCHANGE_STAY;
 }
@@ -186,6 +186,28 @@ static enum exchange_state suspect(struct exchange *x, const struct head *h, enu
     if (framing != FRAMING_NONE && coding_of(h) != CODING_NONE && !service_allows_unscannable(x->decision.service))
         return service_failed(x, REASON_ANSWER_UNSCANNABLE, NULL);
     return EXCHANGE_STAY;
+}
+
+/* 101: to what was asked for, and as it was asked for; else it is no answer. */
+static enum exchange_state begin_socket(struct exchange *x, const struct head *h)
+{
+    struct buf *out = stream_out(x->session->client);
+    size_t before = buf_len(out);
+    struct fault why = {0};
+    struct hit hit;
+
+    if (!x->asks_to_switch)
+        return service_failed(x, REASON_UPSTREAM_MALFORMED, "101 Switching Protocols, which nobody asked for");
+    if (!upgrade_check_answer(x->head, h, &why))
+        return service_failed(x, why.reason, why.text);
+    rewrite_switch(h, x->worker->gateway, x->worker->via, out);
+    if (lines_reflect(x, out, before, &hit))
+        return relay_reflected(x, hit, "response head");
+    scan_response_lines(x, out, before, "response head");
+    x->status = h->status;
+    x->response_begun = true;
+    x->keep_alive = false;
+    return EXCHANGE_SOCKET;
 }
 
 static enum exchange_state begin_response(struct exchange *x)
@@ -201,7 +223,7 @@ static enum exchange_state begin_response(struct exchange *x)
     if (h->status == 407)
         return service_failed(x, REASON_UPSTREAM_PROXY_AUTH, NULL);
     if (h->status == 101)
-        return service_failed(x, REASON_UPSTREAM_MALFORMED, "101 Switching Protocols, which nobody asked for");
+        return begin_socket(x, h);
     if (h->status < 200)
         return pass_interim(x, h);
     frame = frame_for(x, h);
@@ -209,10 +231,11 @@ static enum exchange_state begin_response(struct exchange *x)
         return next;
     rewrite_response(h, &frame, x->worker->gateway, x->worker->via, out);
     if (lines_reflect(x, out, before, &hit))
-        return reflected(x, hit, "response head");
+        return relay_reflected(x, hit, "response head");
     x->keep_alive = frame.keep_alive;
     x->status = h->status;
     x->response_begun = true;
+    x->lasts = frame.framing != FRAMING_NONE && lasting_is(h);
     scan_response_lines(x, out, before, "response head");
     flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
     if (x->grant && frame.framing != FRAMING_NONE)
@@ -241,12 +264,12 @@ static enum exchange_state end_response(struct exchange *x)
 
     rewrite_response_trailers(message_head(m), trailers, n, x->worker->gateway, &lines);
     if (lines_reflect(x, &lines, 0, &hit)) {
-        next = reflected(x, hit, "response trailer");
+        next = relay_reflected(x, hit, "response trailer");
     } else {
         scan_response_lines(x, &lines, 0, "response trailer");
-        note_response_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");
+        relay_note_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");
         if (x->down.caught.found)
-            next = reflected(x, x->down.caught, "response body");
+            next = relay_reflected(x, x->down.caught, "response body");
     }
     buf_free(&lines);
     return next;
@@ -286,8 +309,10 @@ static enum exchange_state message_complete(struct exchange *x)
 
 static enum exchange_state pass_piece(struct exchange *x, struct slice piece)
 {
-    note_response_hit(x, flow_data(&x->down, piece), "response body");
-    return x->down.caught.found ? reflected(x, x->down.caught, "response body") : EXCHANGE_STAY;
+    relay_note_hit(x, flow_data(&x->down, piece), "response body");
+    if (x->lasts && lasting_may_rest(piece))
+        flow_rest(&x->down);
+    return x->down.caught.found ? relay_reflected(x, x->down.caught, "response body") : EXCHANGE_STAY;
 }
 
 static enum exchange_state take_response(struct exchange *x, bool *more)
@@ -309,10 +334,10 @@ static enum exchange_state take_response(struct exchange *x, bool *more)
         *more = false;
         stream_look_again(from);
     }
-    if (next != EXCHANGE_STAY)
+    if (next != EXCHANGE_STAY && next != EXCHANGE_SOCKET)
         return next;
-    stream_consume(from, used);
-    return event == MESSAGE_END ? message_complete(x) : EXCHANGE_STAY;
+    stream_consume(from, used); /* of a 101, what comes behind it is the WebSocket's */
+    return event == MESSAGE_END ? message_complete(x) : next;
 }
 
 static enum exchange_state pump_response(struct exchange *x)
@@ -348,9 +373,7 @@ static enum exchange_state service_ended(struct exchange *x)
 
 static enum exchange_state late(struct exchange *x)
 {
-    int64_t left = identity_expires_s(x->identity) - loop_wall_s(x->worker->loop);
-
-    if (left * 1000 + x->worker->limits.overrun_ms <= 0) {
+    if (exchange_is_over(x)) {
         exchange_drop_upstream(x, false);
         return exchange_refuse(x, REASON_TOKEN_EXPIRED, "the token ended while the exchange was at work");
     }
@@ -360,7 +383,7 @@ static enum exchange_state late(struct exchange *x)
         return x->response_begun ? exchange_end(x, EXCHANGE_CUT, "cut") : EXCHANGE_REPLY;
     }
     exchange_drop_upstream(x, false);
-    return exchange_refuse(x, REASON_UPSTREAM_TIMEOUT, NULL);
+    return exchange_refuse(x, x->lasts ? REASON_STREAM_IDLE : REASON_UPSTREAM_TIMEOUT, NULL);
 }
 
 static enum exchange_state more_response(struct exchange *x)

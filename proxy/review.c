@@ -21,7 +21,7 @@ static bool tunnel_stands(const struct session *s)
 static void drain_if_idle(struct session *s)
 {
     s->closing = true;
-    if (session_is_idle(s) || s->state == SESSION_ACCEPT)
+    if (session_may_go(s) || s->state == SESSION_ACCEPT)
         session_cut(s, REASON_POLICY_CHANGED);
 }
 
@@ -36,6 +36,15 @@ void session_review(struct session *s)
         exchange_feed(s->exchange, (struct event){.type = EV_POLICY});
     else if (!stands)
         drain_if_idle(s);
+}
+
+void session_move(struct session *s, const char *listener, struct bound *bound)
+{
+    if (bound)
+        bound_ref(bound);
+    bound_unref(s->bound);
+    s->bound = bound;
+    s->listener = listener;
 }
 
 void session_renew(struct session *s)

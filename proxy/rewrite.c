@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "net/upgrade.h"
+
 static void put_field(struct buf *out, struct slice name, struct slice value)
 {
     buf_append(out, name);
@@ -66,6 +68,20 @@ static void put_via(struct buf *out, const struct head *h, const char *via)
     put_own_via(out, via);
 }
 
+static bool goes_on(const struct request *r, const struct service *s, struct slice name)
+{
+    if (!r->websocket)
+        return service_forwards_field(s, name);
+    if (upgrade_is_needed(name) && !service_is_credential(s, name))
+        return true;
+    return !upgrade_is_dropped(name) && service_forwards_field(s, name);
+}
+
+static void put_switch(struct buf *out)
+{
+    buf_append(out, SLICE("Connection: Upgrade\r\nUpgrade: websocket\r\n"));
+}
+
 void rewrite_request(const struct request *r, const struct service *s, const char *via, struct buf *out,
                      struct buf *dropped)
 {
@@ -81,11 +97,13 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
 
         if (is_ours(name) || head_is_hop(h, name))
             continue;
-        if (service_forwards_field(s, name))
+        if (goes_on(r, s, name))
             put_field(out, name, h->fields[i].value);
         else
             note_dropped(dropped, name);
     }
+    if (r->websocket)
+        put_switch(out);
     if (service_own_field(s) && !service_allows_unscannable(s)) /* so that the answer can be looked through */
         buf_append(out, SLICE("Accept-Encoding: identity\r\n"));
     put_framing(out, h->framing, h->length);
@@ -185,13 +203,25 @@ void rewrite_response_trailers(const struct head *h, const struct field *trailer
             put_field(out, trailers[i].name, trailers[i].value);
 }
 
-void rewrite_interim(const struct head *h, const char *gateway, const char *via, struct buf *out)
+static void put_interim(const struct head *h, const char *gateway, const char *via, struct buf *out)
 {
     put_status(out, h);
     for (size_t i = 0; i < h->n_fields; i++)
         if (!head_is_hop(h, h->fields[i].name) && !is_dropped_response_field(&h->fields[i], gateway))
             put_field(out, h->fields[i].name, h->fields[i].value);
     put_via(out, h, via);
+}
+
+void rewrite_interim(const struct head *h, const char *gateway, const char *via, struct buf *out)
+{
+    put_interim(h, gateway, via, out);
+    buf_append(out, SLICE("\r\n"));
+}
+
+void rewrite_switch(const struct head *h, const char *gateway, const char *via, struct buf *out)
+{
+    put_interim(h, gateway, via, out);
+    put_switch(out);
     buf_append(out, SLICE("\r\n"));
 }
 

@@ -9,7 +9,7 @@
 /*
  * The request head for the service: origin-form target as it was written, Host from
  * the canonical destination, fields that the service forwards and that are not hop-by-hop, Via. Framing is ours:
- * Content-Length or Transfer-Encoding. Names of dropped end-to-end fields go to dropped, comma-separated.
+ * Content-Length or Transfer-Encoding. A handshake of WebSocket (r->websocket) stays one, but offers no extension. Names of dropped end-to-end fields go to dropped, comma-separated.
  */
 void rewrite_request(const struct request *r, const struct service *s, const char *via, struct buf *out,
                      struct buf *dropped);
@@ -37,6 +37,9 @@ void rewrite_response_trailers(const struct head *h, const struct field *trailer
                                struct buf *out);
 /* An interim response (1xx) for the client. */
 void rewrite_interim(const struct head *h, const char *gateway, const char *via, struct buf *out);
+
+/* The 101 by which the service switches to WebSocket, for the client. */
+void rewrite_switch(const struct head *h, const char *gateway, const char *via, struct buf *out);
 
 /* Does Via already name us (a loop)? */
 bool rewrite_is_loop(const struct head *h, const char *gateway);

@@ -13,7 +13,26 @@ exchange_handler decide_on_authorize, decide_on_record;           /* decide.c */
 exchange_handler reach_on_dial, reach_on_trust, reach_on_certify; /* reach.c */
 exchange_handler content_on_collect;                              /* content.c */
 exchange_handler relay_on_forward;                                /* relay.c */
+exchange_handler websocket_on_socket;                             /* websocket.c */
 exchange_handler vouch_on_grant;                                  /* vouch.c */
+
+/* A canary in a response (or nothing, when there is none) accuses the service; the response goes on. */
+void relay_note_hit(struct exchange *x, struct hit hit, const char *place);
+/* The gateway's own credential comes back: nothing further is told to the client, who must never have it. */
+enum exchange_state relay_reflected(struct exchange *x, struct hit hit, const char *place);
+
+/* What passed over a WebSocket: bytes and frames each way, the code of the close frame that came first. */
+struct websocket_tally {
+    uint64_t up_bytes, down_bytes, up_frames, down_frames;
+    int code;
+};
+
+/* Of an exchange without one: nothing. */
+struct websocket_tally websocket_tally(const struct exchange *x);
+bool websocket_is_closing(const struct exchange *x);
+/* x->reason is set: both sides are told, and the exchange ends. */
+enum exchange_state websocket_refuse(struct exchange *x);
+void websocket_free(struct websocket *w);
 
 /* Recorded and allowed: by an idle connection of its bucket, or by a new one; before that by way of GRANT where one is due. */
 enum exchange_state decide_proceed(struct exchange *x);
@@ -87,6 +106,8 @@ void exchange_on_upstream(void *arg, enum stream_event event);
 bool exchange_is_last_of_tunnel(const struct exchange *x);
 /* The next request in this tunnel would be refused, and none has come yet: so that the client asks again where it is not. */
 bool exchange_is_tunnel_over(const struct exchange *x);
+/* Is the token over, and what it may be overrun by? */
+bool exchange_is_over(const struct exchange *x);
 /* Something moved: the deadline of this state starts anew. */
 void exchange_progress(struct exchange *x);
 /* Close the connection to the service and forget it. */

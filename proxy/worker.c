@@ -449,7 +449,7 @@ static void stop(struct role_context *c)
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
         next = TAILQ_NEXT(s, link);
         s->closing = true;
-        if (session_is_idle(s))
+        if (session_may_go(s))
             session_cut(s, REASON_GATEWAY_STOPPING);
     }
     finish_if_done(w);

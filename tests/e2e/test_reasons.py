@@ -28,6 +28,8 @@ IN_UNIT_TESTS = {"dial_unlisted": "porter.c", "role_violation": "warden.c"}
 # Each over a limit of its own, in a gateway where that is small.
 IN_OTHER_TESTS = {"gateway_exhausted": "test_exhaustion.py", "sandbox_quarantined": "test_quarantine.py", "token_spent": "test_single_use.py",
                   "token_unmapped": "test_pipelines.py", "issuer_unavailable": "test_pipelines.py",
+                  **{code: "test_websocket.py" for code in ("websocket_handshake", "websocket_frame", "websocket_message", "stream_idle",
+                                                            "upstream_websocket")},
                   **{code: "test_handoff.py" for code in (
     "identity_shared", "credential_unavailable", "exchange_failed", "credential_reflected", "answer_unscannable")}, **{"limit_" + what: "test_limits.py" for what in (
     "connections", "exchanges", "dials", "lookups", "handshakes", "records", "denials", "bytes", "urls", "names")}}
