@@ -1,4 +1,4 @@
-"""Every fixture of the lab is started once, all of them at the same time, when the first test asks for one."""
+"""Every real program of the lab is started once, all of them at the same time, when the first test asks for one."""
 import concurrent.futures
 import shutil
 import tempfile
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fixture import Fixture, settings
+from fixture import PROGRAMS, Fixture, settings
 from world import IMPOSSIBLE, POSSIBLE
 
 ALLOWED = Path(__file__).parent.parent / "skips.allowed"
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items):
 class Lab:
     def __init__(self, directory):
         self.pool = concurrent.futures.ThreadPoolExecutor(4)
-        self.starting = {k: self.pool.submit(Fixture, *k, directory / "-".join(k)) for k in settings()}
+        self.starting = {k: self.pool.submit(Fixture, *k, directory / "-".join(k)) for k in settings(PROGRAMS)}
 
     def get(self, module, setting):
         return self.starting[module, setting].result()

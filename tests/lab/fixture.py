@@ -11,15 +11,16 @@ from pathlib import Path
 from upstream import Upstream
 from world import PATIENCE, SERVICE, World
 
-libcrypt = ctypes.CDLL("libcrypt.so.1")
+libcrypt = ctypes.PyDLL("libcrypt.so.1")  # its answer lies in one place for all threads: the interpreter stays locked
 libcrypt.crypt.restype = ctypes.c_char_p
 
-MODULES = ["acng", "squid", "nginx", "verdaccio", "registry"]
+PROGRAMS = ["acng", "squid", "nginx", "verdaccio", "registry"]
+MODULES = PROGRAMS + ["weak"]
 
 
-def settings():
+def settings(modules=MODULES):
     """Every (module, setting) of the lab."""
-    return [(m, s) for m in MODULES for s in importlib.import_module(m).SETTINGS]
+    return [(m, s) for m in modules for s in importlib.import_module(m).SETTINGS]
 
 
 def bcrypt(password, prefix="$2b$"):

@@ -9,6 +9,7 @@ import nginx
 import registry
 import squid
 import verdaccio
+import weak
 from upstream import PORTS
 from world import NAKED, NAMES, SERVICE
 
@@ -116,7 +117,37 @@ def of_issuer(fixture):
 """
 
 
-PARTS = {acng: of_acng, squid: of_squid, nginx: of_nginx, verdaccio: of_verdaccio, registry: of_registry}
+def of_weak(fixture):
+    issuer = fixture.issuer
+    return f"""\
+    kind: http
+    protected: [/t/a/ok]
+    credential: {{ from: "file:reader.token", as: bearer }}
+    tenant2: {{ from: "file:other.token", as: bearer }}
+    gateway-token: {{ from: "file:leave.token" }}
+    fetch: "/mirror/{{nonce}}"
+    listings: [/list]
+    admin: [/metrics]
+    fetchers: [/fetch]
+    redirectors: [/go]
+    whoami: /whoami
+    hands-to: [{weak.NAME}]
+    write: "/t/a/{{nonce}}"
+    write2: "/t/b/{{nonce}}"
+    issuer:
+      key: issuer.key
+      certificate: issuer.pem
+      kid: "{issuer.key.kid}"
+      issuer: issuer.test
+      audience: {weak.NAME}
+      subject: tenant-a
+      claims: '{{"scope": "read"}}'
+      path: /t/a/ok
+      others: [/t/b/ok]
+"""
+
+
+PARTS = {weak: of_weak, acng: of_acng, squid: of_squid, nginx: of_nginx, verdaccio: of_verdaccio, registry: of_registry}
 
 
 def write(fixture):

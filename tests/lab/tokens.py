@@ -84,7 +84,7 @@ class Issuer:
         now = self.now()
         claims = {"iss": ISSUER, "sub": "tenant-a", "aud": SERVICE, "exp": now + 300, "nbf": now - 10, "iat": now - 10,
                   "jti": f"{time.monotonic_ns():x}",
-                  "access": [{"type": "repository", "name": n, "actions": a} for n, a in access]}
+                  "access": access and [{"type": "repository", "name": n, "actions": a} for n, a in access]}
         return {k: v for k, v in (claims | changes).items() if v is not None}
 
     def header(self, **changes):

@@ -6,7 +6,9 @@ manifest: PATHS says what each is for.
 import base64
 import email.utils
 import hashlib
+import itertools
 import json
+import selectors
 import socket
 import threading
 from dataclasses import dataclass
@@ -134,29 +136,39 @@ class Upstream:
         self.log, self.lock, self.count = [], threading.Lock(), 0
         self.realm = "upstream.test"  # the host that the image registry sends people to for a token
         self.image = Image()
-        self.sockets = [(a, p, world.listen(a, p)) for a in ADDRESSES for p in PORTS]
-        for address, port, listener in self.sockets:
-            threading.Thread(target=self.accept, args=(address, port, listener), daemon=True).start()
+        self.listeners = selectors.DefaultSelector()
+        for address, port in itertools.product(ADDRESSES, PORTS):
+            self.listeners.register(world.listen(address, port), selectors.EVENT_READ, (address, port))
+        self.bell, ring = socket.socketpair()
+        self.listeners.register(ring, selectors.EVENT_READ, None)
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
         world.closers.append(self.close)
 
     def close(self):
-        for _, _, listener in self.sockets:
-            listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
-        self.sockets = []
+        """From here on the addresses are free."""
+        self.bell.close()
+        self.thread.join()
 
     def seen(self, host=None, has=None):
         """What arrived at host (any), if its bytes have a text in them."""
         with self.lock:
             return [s for s in self.log if host in (None, s.host) and (has is None or has.encode() in s.head + s.body)]
 
-    def accept(self, address, port, listener):
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(address, port, connection), daemon=True).start()
+    def accept(self):
+        with self.listeners:
+            while self.accept_all(self.listeners.select()):
+                pass
+            for key in list(self.listeners.get_map().values()):
+                key.fileobj.close()
+
+    def accept_all(self, ready):
+        for key, _ in ready:
+            if key.data is None:
+                return False
+            connection, _ = key.fileobj.accept()
+            threading.Thread(target=self.serve, args=(*key.data, connection), daemon=True).start()
+        return True
 
     def serve(self, address, port, connection):
         with connection, connection.makefile("rb") as reader:
@@ -169,6 +181,8 @@ class Upstream:
                     if seen.line.startswith("HEAD "):
                         answer = answer[:answer.index(b"\r\n\r\n") + 4]
                     connection.sendall(answer)
+                    if (seen.field("connection") or "").lower() == "close":
+                        return
             except (OSError, ValueError):
                 pass
 
@@ -209,7 +223,8 @@ class Upstream:
         return reply("200 OK", f"private page of {hashlib.sha256(who.encode()).hexdigest()[:12]}\n", Cache_Control=control)
 
 
-def read_request(reader, host, port):
+def read_request(reader, host, port, before_body=lambda seen: True):
+    """The next request, or None. before_body(request) may answer after the head; False from it: there is no more."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         line = reader.readline(65536)
@@ -219,6 +234,8 @@ def read_request(reader, host, port):
             return None
         head += line
     seen = Seen(host, port, head, b"")
+    if not before_body(seen):
+        return None
     if length := seen.field("content-length"):
         seen.body = reader.read(int(length))
     elif "chunked" in (seen.field("transfer-encoding") or ""):

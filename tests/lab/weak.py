@@ -1,0 +1,430 @@
+"""
+A service of our own: right in everything the audit asks, or wrong in just one thing. The setting is the id of the check that it gets
+wrong; what else goes wrong with it cannot be had apart, and WITH says so.
+"""
+import json
+import socket
+import threading
+import time
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tokens import Issuer, Key, jwt
+from upstream import read_request, reply
+from verifier import Denied, Verifier
+from weak_mirror import Mirror
+from world import NAMES, SERVICE
+
+PROGRAM = "weak service"
+PORT, NAME = 8099, "weak.test"
+HOSTS = {NAME, f"{NAME}:{PORT}", f"{SERVICE}:{PORT}"}
+URL_MAX, HEAD_MAX, BODY_MAX = 4096, 16384, 1024
+UPLINK_SECRET = "UPLINKSECRET-0123456789"
+
+WEAKNESSES = {
+    "AN-2": "lists everybody's objects to anybody",
+    "AN-5": "gives tokens to anybody",
+    "AN-7": "shows its metrics to anybody",
+    "TV-1": "takes any bearer that is no JWT",
+    "TV-2": "ten minutes of leeway",
+    "TV-3": "does not look at nbf and iat",
+    "TV-4": "needs no exp",
+    "TV-5": "takes alg none",
+    "TV-6": "takes HS256 under its public key",
+    "TV-7": "does not verify signatures",
+    "TV-8": "looks for the kid as a file",
+    "TV-9": "trusts the key in the header",
+    "TV-10": "ignores crit",
+    "TV-11": "ignores typ",
+    "TV-12": "takes any issuer",
+    "TV-13": "takes the second of two claims, and strings for numbers",
+    "TV-14": "takes the token from the query",
+    "TV-15": "takes tokens for ten years",
+    "TV-17": "takes HS256 under an empty key",
+    "AS-1": "ignores aud",
+    "AS-2": "takes a list of audiences",
+    "AS-3": "needs no aud",
+    "AS-5": "lets a reader write",
+    "AS-6": "lets every scope open every path",
+    "AS-7": "takes * and ADMIN for scopes",
+    "AS-9": "takes the gateway's own tokens",
+    "AS-10": "takes another tenant's token",
+    "RP-6": "takes bound tokens without proof",
+    "NT-1": "believes X-Forwarded-For",
+    "NT-2": "believes Forwarded",
+    "NT-3": "makes links of Host",
+    "NT-4": "believes Remote-User",
+    "NT-5": "routes by X-Original-URL",
+    "NT-6": "believes X-SSL-Client-Verify",
+    "NT-8": "obeys X-HTTP-Method-Override",
+    "NT-9": "asks for no credential under X-Forwarded-Proto: https",
+    "RL-1": "fetches absolute targets",
+    "RL-2": "tunnels",
+    "RL-3": "fetches from Host",
+    "RL-4": "fetches from a host in the path",
+    "RL-8": "fetches from addresses that are spelt oddly",
+    "RL-9": "echoes TRACE, without the credentials",
+    "RL-11": "sends search texts upstream",
+    "FU-1": "fetches URLs from parameters",
+    "FU-2": "fetches what metadata names",
+    "FU-4": "logs in wherever the upstream's challenge says",
+    "FU-5": "follows Link wherever it goes",
+    "FU-6": "follows redirects wherever they go",
+    "FU-8": "reads file: URLs",
+    "FU-9": "takes its password along to another host",
+    "RD-1": "names a foreign host in Link",
+    "RD-2": "hands out URLs that are good for a week",
+    "RD-3": "names a foreign host in metadata",
+    "RD-4": "redirects to wherever ?next= says",
+    "RD-6": "names a foreign host in its challenge",
+    "RD-7": "redirects to another port with a user in the URL",
+    "RD-8": "sends bodies on with 307",
+    "XT-1": "lets tenants read each other's objects",
+    "XT-2": "lists all tenants' names",
+    "XT-4": "tells whether others have fetched it",
+    "XT-5": "calls everybody by one name",
+    "XT-7": "shows other tenants' paths in error pages",
+    "PW-1": "lets a reader publish",
+    "PW-3": "lets a reader delete",
+    "PW-6": "says that a reader may write",
+    "PW-7": "says 100 before it looks",
+    "CR-1": "shows the credential in error pages",
+    "CR-2": "echoes TRACE",
+    "CR-3": "shows requests at /headers",
+    "CR-4": "shows its own password for the upstream",
+    "CR-6": "takes Proxy-Authorization for Authorization",
+    "CI-1": "keeps private pages for everybody",
+    "CI-2": "keeps pages that set cookies",
+    "CI-3": "forwards what is no part of its key",
+    "CI-4": "folds case in its key",
+    "CI-5": "keeps what must not be kept",
+    "CI-6": "keeps private pages whose names end in .css",
+    "CI-7": "keeps that something is missing",
+    "UP-1": "takes bodies of any size",
+    "UP-2": "takes URLs of any length",
+    "UP-4": "takes reports from anybody",
+    "CN-1": "shows what was searched for",
+    "CN-2": "shows User-Agent and query in error pages",
+    "CN-3": "shows a tenant's objects to anybody",
+    "CN-5": "has paths in metrics that anybody reads",
+    "CN-7": "shows objects after they were deleted",
+}
+SETTINGS = {"strong": "right in everything"} | WEAKNESSES
+WRITERS = {"XT-1", "XT-2", "CN-3", "CN-7", "UP-1", "RD-8"}  # there the tenants' tokens may write, or it could not be shown
+
+
+def answer_json(status, value, **fields):
+    return reply(status, json.dumps(value), Content_Type="application/json", **fields)
+
+
+class Weak:
+    def __init__(self, fixture):
+        self.weakness, self.world = fixture.setting, fixture.world
+        self.lock, self.searched, self.asked = threading.Lock(), [], []
+        self.objects = {"/t/a/ok": ("tenant-a", b"an object of tenant a\n"), "/t/b/ok": ("tenant-b", b"an object of tenant b\n")}
+        self.issuer = Issuer(fixture.world.directory)
+        self.gateway = Key()
+        keys = {("issuer.test", self.issuer.key.kid): self.issuer.key.private.public_key()}
+        if self.is_weak("AS-9"):
+            keys["gw.test", "gateway-1"] = self.gateway.private.public_key()
+        self.verifier = Verifier(keys, NAME, self.is_weak)
+        self.mirror = Mirror(self.world, self.is_weak, UPLINK_SECRET)
+        self.listener = self.world.listen(SERVICE, PORT)
+        threading.Thread(target=self.accept, daemon=True).start()
+        self.world.closers.append(self.close)
+
+    def is_weak(self, check):
+        return self.weakness == check
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    # ---- the wire
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection, connection.makefile("rb") as reader:
+            connection.settimeout(30)
+            try:
+                while r := read_request(reader, SERVICE, PORT, lambda seen: self.before_body(connection, seen)):
+                    self.exchange(connection, r)
+                    if (r.field("connection") or "").lower() == "close":
+                        return
+            except (OSError, ValueError):
+                pass
+
+    def before_body(self, connection, r):
+        """False: it was answered, and the body is not read."""
+        if (r.field("expect") or "").lower() != "100-continue":
+            return True
+        if self.is_weak("PW-7"):
+            connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return True
+        connection.sendall(self.answer(r, b"Connection: close\r\n"))
+        return False
+
+    def exchange(self, connection, r):
+        if r.line.startswith("CONNECT ") and self.is_weak("RL-2"):
+            return self.mirror.tunnel(connection, r.target)
+        connection.sendall(self.answer(r))
+
+    def answer(self, r, more=b""):
+        try:
+            whole = self.route(r)
+        except Denied as e:
+            whole = self.unauthorized(r, e)
+        except RecursionError:
+            whole = reply("500 Internal Server Error", b"too deep\n")
+        except RuntimeError as e:
+            whole = reply("500 Internal Server Error", f"{e}\n")
+        head, _, body = whole.partition(b"\r\n\r\n")
+        return head + b"\r\n" + more + b"\r\n" + (b"" if r.line.startswith("HEAD ") else body)
+
+    # ---- who asks
+
+    def unauthorized(self, r, denied):
+        if denied.status != 401:
+            return answer_json(f"{denied.status} Refused", {"error": "invalid_request"})
+        realm = "http://elsewhere.test/token" if self.is_weak("RD-6") else f"http://{self.own_name(r)}/"
+        error = ', error="invalid_token"' if self.carried(r) else ""
+        return answer_json("401 Unauthorized", {"error": "invalid_token" if error else "credential_required"},
+                           WWW_Authenticate=f'Bearer realm="{realm}"{error}')
+
+    def carried(self, r):
+        """Every token that the request carries where this service looks."""
+        found = [v for v in r.fields("authorization")]
+        if self.is_weak("CR-6"):
+            found += r.fields("proxy-authorization")
+        tokens = [v[7:].strip() for v in found if v.lower().startswith("bearer ")]
+        if self.is_weak("TV-14"):
+            tokens += parse_qs(urlsplit(r.target).query).get("access_token", [])
+        return tokens
+
+    def believes(self, r):
+        """Fields that anybody may send, and that grant what only a credential should."""
+        def any_of(check, *names):
+            return self.is_weak(check) and any(r.field(n) for n in names)
+
+        inside = ("127.", "10.", "192.168.", "172.16.", "::1")
+        return (self.is_weak("NT-1") and any((r.field(n) or "").startswith(inside) for n in
+                                             ("x-forwarded-for", "x-real-ip", "true-client-ip", "cf-connecting-ip"))
+                or self.is_weak("NT-2") and "for=127.0.0.1" in (r.field("forwarded") or "").lower()
+                or any_of("NT-4", "remote-user", "x-remote-user", "x-webauth-user", "x-forwarded-user", "x-auth-request-user")
+                or any_of("NT-6", "client-cert", "x-ssl-client-verify", "x-client-dn")
+                or self.is_weak("NT-9") and r.field("x-forwarded-proto") == "https")
+
+    def caller(self, r, path):
+        """The claims of who asks; Denied when nobody does that may."""
+        if self.believes(r):
+            return {"sub": "tenant-a", "scope": "read"}
+        tokens = self.carried(r)
+        if len(tokens) > 1:
+            raise Denied("two credentials", 400)
+        if not tokens or r.field("authorization") and "," in r.field("authorization"):
+            raise Denied("no credential")
+        return self.verifier.verify(tokens[0])
+
+    def has_scope(self, claims, wanted):
+        scopes = claims.get("scope", "").split(" ")
+        if self.is_weak("AS-7"):
+            scopes = [s.lower() for s in claims.get("scope", "").replace(",", " ").split()]
+            return wanted in scopes or "*" in scopes or "admin" in scopes
+        return wanted in scopes
+
+    def own_name(self, r):
+        """What this service calls itself in links."""
+        if self.is_weak("NT-3"):
+            return r.field("x-forwarded-host") or r.field("host") or NAME
+        return NAME
+
+    # ---- what is asked
+
+    def route(self, r):
+        method, target = (r.line.split(" ") + ["", ""])[:2]
+        if method == "TRACE":
+            return self.trace(r)
+        if method == "CONNECT":
+            return reply("405 Method Not Allowed", b"", Allow="GET, HEAD")
+        if len(target) > URL_MAX and not self.is_weak("UP-2"):
+            return reply("414 URI Too Long")
+        if len(r.head) > HEAD_MAX + URL_MAX and not self.is_weak("UP-2"):
+            return reply("431 Request Header Fields Too Large")
+        if elsewhere := self.mirror.conduit(r, method, target, HOSTS):
+            return elsewhere
+        if not target.startswith("/"):
+            if urlsplit(target).netloc not in HOSTS:
+                return reply("421 Misdirected Request")
+            target = urlsplit(target)._replace(scheme="", netloc="").geturl() or "/"
+        elif r.field("host") not in HOSTS and not self.is_weak("NT-3"):
+            return reply("421 Misdirected Request")
+        if self.is_weak("NT-8"):
+            method = r.field("x-http-method-override") or method
+        url = urlsplit(target)
+        return self.page(r, method, unquote(url.path), parse_qs(url.query, keep_blank_values=True))
+
+    def trace(self, r):
+        if not (self.is_weak("CR-2") or self.is_weak("RL-9")):
+            return reply("405 Method Not Allowed", b"", Allow="GET, HEAD")
+        lines = [l for l in r.head.rstrip().split(b"\r\n")
+                 if self.is_weak("CR-2") or l.split(b":")[0].lower() not in (b"authorization", b"cookie", b"proxy-authorization")]
+        kept = lines if self.is_weak("CR-2") else lines[:1] + [l for l in lines[1:] if l.lower().startswith((b"host", b"max-forwards"))]
+        return reply("200 OK", b"\r\n".join(kept) + b"\r\n", Content_Type="message/http")
+
+    def page(self, r, method, path, query):
+        with self.lock:
+            self.asked.append(path)
+        if self.is_weak("NT-5") and path == "/" and (other := r.field("x-original-url") or r.field("x-rewrite-url")):
+            return reply("200 OK", self.objects.get(other, ("", b"served by X-Original-URL\n"))[1])
+        if path.startswith("/mirror/") and method in ("GET", "HEAD"):
+            return self.mirror.answer(r, path)
+        if method == "OPTIONS":
+            return reply("204 No Content", b"", Allow="GET, HEAD" + (", PUT, DELETE" if self.is_weak("PW-6") else ""))
+        handler = {"/": self.home, "/.well-known/oauth-protected-resource": self.metadata, "/whoami": self.whoami, "/list": self.listing,
+                   "/search": self.search, "/go": self.go, "/fetch": self.fetch, "/token": self.token, "/metrics": self.metrics,
+                   "/headers": self.headers, "/reports": self.reports}.get(path)
+        if handler:
+            return handler(r, method, query)
+        if path.startswith("/t/"):
+            return self.object(r, method, path)
+        return self.missing(r)
+
+    def missing(self, r):
+        """The page for what is not there says nothing of who asked, or for what."""
+        text = "not found\n"
+        if self.is_weak("CR-1"):
+            text += f"you sent {r.field('authorization')} {r.field('cookie')} {r.field('x-api-key')}\n"
+        if self.is_weak("CN-2"):
+            text += f"{r.target} {r.field('user-agent')} {r.field('referer')} {r.field('cookie')} {r.field('accept')}\n"
+        if self.is_weak("XT-7"):
+            text += "recently: " + " ".join(self.asked[-50:]) + "\n"
+        return reply("404 Not Found", text)
+
+    def home(self, r, method, query):
+        return reply("200 OK", f"<a href=\"http://{self.own_name(r)}/t/a/ok\">objects</a>\n", Content_Type="text/html", Cache_Control="no-store")
+
+    def metadata(self, r, method, query):
+        return answer_json("200 OK", {"resource": f"http://{NAME}/", "scopes_supported": ["read"], "authorization_servers": [f"http://{NAME}"]})
+
+    def whoami(self, r, method, query):
+        claims = self.caller(r, "/whoami")
+        return answer_json("200 OK", {"sub": "service" if self.is_weak("XT-5") else claims["sub"]}, Cache_Control="no-store")
+
+    def listing(self, r, method, query):
+        if self.is_weak("AN-2"):
+            return answer_json("200 OK", {"objects": sorted(self.objects)})
+        who = self.caller(r, "/list")["sub"]
+        return answer_json("200 OK", {"objects": sorted(p for p, (o, _) in self.objects.items() if o == who or self.is_weak("XT-2"))})
+
+    def search(self, r, method, query):
+        text = (query.get("q") or query.get("text") or [""])[0]
+        if self.is_weak("CN-1"):
+            found = answer_json("200 OK", {"found": [], "searched before": list(self.searched)})
+            self.searched.append(text)
+            return found
+        if self.is_weak("RL-11"):
+            self.mirror.fetch("upstream.test", 80, "/search?q=" + text)
+            return answer_json("200 OK", {"found": []})
+        self.caller(r, "/search")
+        return answer_json("200 OK", {"found": []})
+
+    def go(self, r, method, query):
+        to = next((query[k][0] for k in ("next", "url", "to", "redirect", "return", "continue") if k in query), "/")
+        if self.is_weak("RD-4") or to.startswith("/") and to[1:2] not in ("/", "\\"):
+            return reply("302 Found", b"", Location=to)
+        return reply("400 Bad Request", b"only places here\n")
+
+    def fetch(self, r, method, query):
+        url = urlsplit(next((v[0] for v in query.values()), ""))
+        if self.is_weak("FU-1") and url.hostname:
+            return reply("200 OK", self.mirror.fetch(url.hostname, url.port or 80, url.path or "/").body)
+        if self.is_weak("FU-8") and url.scheme.lower() == "file":
+            return self.mirror.read_file(url.path)
+        return reply("400 Bad Request", b"nothing is fetched for you\n")
+
+    def token(self, r, method, query):
+        if self.is_weak("AN-5"):
+            return answer_json("200 OK", {"access_token": self.issuer.token(aud=NAME, access=None, scope="read write"), "token_type": "Bearer"})
+        return answer_json("401 Unauthorized", {"error": "invalid_client"}, WWW_Authenticate='Basic realm="token"')
+
+    def metrics(self, r, method, query):
+        if self.is_weak("AN-7"):
+            return reply("200 OK", f"requests_total {len(self.asked)}\n", Content_Type="text/plain; version=0.0.4")
+        if self.is_weak("CN-5"):
+            return reply("200 OK", "".join(f'requests_total{{path="{p}"}} 1\n' for p in self.asked[-200:]), Content_Type="text/plain; version=0.0.4")
+        return self.missing(r)
+
+    def headers(self, r, method, query):
+        return reply("200 OK", r.head) if self.is_weak("CR-3") else self.missing(r)
+
+    def reports(self, r, method, query):
+        return reply("204 No Content") if self.is_weak("UP-4") and method == "POST" else self.missing(r)
+
+    # ---- objects
+
+    def object(self, r, method, path):
+        tenant = "tenant-" + path.split("/")[2]
+        if self.is_weak("CN-3") and method in ("GET", "HEAD") and path in self.objects and path != "/t/a/ok":
+            return reply("200 OK", self.objects[path][1])
+        claims = {"sub": "tenant-a", "scope": "write"} if self.is_weak("NT-8") and r.field("x-http-method-override") else self.caller(r, path)
+        others = self.is_weak("AS-10") or self.is_weak("AS-6") or self.is_weak("AS-9") or self.is_weak("XT-1") and path not in ("/t/a/ok", "/t/b/ok")
+        if claims["sub"] != tenant and not others:
+            return answer_json("403 Forbidden", {"error": "not_yours"})
+        if method in ("GET", "HEAD"):
+            return self.read(claims, path)
+        wanted = "read" if self.is_weak("AS-5") or self.is_weak("PW-1") and method == "PUT" or self.is_weak("PW-3") and method == "DELETE" else "write"
+        if not self.has_scope(claims, wanted):
+            return answer_json("403 Forbidden", {"error": "insufficient_scope"},
+                               WWW_Authenticate='Bearer error="insufficient_scope", scope="write"')
+        return self.write(r, method, path, claims)
+
+    def read(self, claims, path):
+        if not self.has_scope(claims, "read"):
+            return answer_json("403 Forbidden", {"error": "insufficient_scope"}, WWW_Authenticate='Bearer error="insufficient_scope", scope="read"')
+        if path not in self.objects:
+            return reply("404 Not Found", b"not found\n")
+        fields = {"Cache_Control": "no-store"}
+        if self.is_weak("RD-1"):
+            fields["Link"] = '<http://cdn.elsewhere.test/ok>; rel="alternate"'
+        if self.is_weak("RD-2"):
+            fields["Content_Location"] = f"http://{NAME}/t/a/ok?X-Amz-Expires=604800&X-Amz-SignedHeaders=host&X-Amz-Signature={'0' * 64}"
+        if self.is_weak("RD-7"):
+            fields["Content_Location"] = f"http://user:pass@{NAME}:8100/t/a/ok"
+        if self.is_weak("RD-3"):
+            return answer_json("200 OK", {"name": "ok", "dist": {"tarball": "http://cdn.elsewhere.test/ok.tgz"}}, **fields)
+        return reply("200 OK", self.objects[path][1], **fields)
+
+    def write(self, r, method, path, claims):
+        if method == "DELETE":
+            if not self.is_weak("CN-7"):
+                self.objects.pop(path, None)
+            return reply("204 No Content")
+        if method != "PUT":
+            return reply("405 Method Not Allowed", b"", Allow="GET, HEAD, PUT, DELETE")
+        if self.is_weak("RD-8"):
+            return reply("307 Temporary Redirect", b"", Location=f"http://cdn.elsewhere.test{path}")
+        if len(r.body) > BODY_MAX and not self.is_weak("UP-1"):
+            return reply("413 Content Too Large")
+        with self.lock:
+            self.objects[path] = (claims["sub"], r.body)
+        return reply("201 Created")
+
+
+def start(fixture):
+    service = fixture.service = Weak(fixture)
+    issuer, directory = service.issuer, fixture.world.directory
+    scope = "read write" if fixture.setting in WRITERS else "read"
+    for name, tenant in (("reader", "tenant-a"), ("other", "tenant-b")):
+        (directory / f"{name}.token").write_text(issuer.token(access=None, aud=NAME, sub=tenant, scope=scope, exp=issuer.now() + 1800))
+    now = int(time.time())
+    claims = {"iss": "gw.test", "aud": "gw.test" if fixture.setting != "AS-9" else NAME, "sub": "sandbox-1", "client_id": "sandbox-1",
+              "jti": "1", "iat": now, "exp": now + 600, "scope": "read"}
+    (directory / "leave.token").write_text(jwt(service.gateway, claims, {"alg": "ES256", "typ": "at+jwt", "kid": "gateway-1"}))
+    fixture.port = PORT
+    fixture.issuer = issuer
