@@ -28,6 +28,8 @@ PATHS = {
     "/auth/public/**": "401 without Authorization; with it a body of one's own and `Cache-Control: public`",
     "/auth/max-age/**": "the same with `max-age` alone, which no shared cache may keep",
     "/cookie/**": "a page that sets a fresh cookie and may be kept",
+    "/fresh/**": "a page that is another each time, and may not be kept",
+    "/link/HOST/**": "a page whose next one is on HOST",
     "/echo-host/**": "a link made of X-Forwarded-Host, or of Host",
     "/NAME, /NAME/-/NAME-1.0.0.tgz": "npm: `onpath`, `offpath` (its tarball is on internal.test), `fx-*`",
     "/-/v1/search": "npm: finds what is asked for",
@@ -150,6 +152,10 @@ class Upstream:
         self.bell.close()
         self.thread.join()
 
+    def clear(self):
+        with self.lock:
+            self.log = []
+
     def seen(self, host=None, has=None):
         """What arrived at host (any), if its bytes have a text in them."""
         with self.lock:
@@ -203,6 +209,13 @@ class Upstream:
             with self.lock:
                 self.count += 1
             return reply("200 OK", f"session {self.count}\n", Set_Cookie=f"session=s{self.count}; Path=/", Cache_Control="max-age=600")
+        if path.startswith("/fresh/"):
+            with self.lock:
+                self.count += 1
+            return reply("200 OK", f"fresh {self.count}\n", Cache_Control="no-store, private")
+        if path.startswith("/link/"):
+            host, _, rest = path.removeprefix("/link/").partition("/")
+            return reply("200 OK", b"page 1\n", Link=f'<http://{host}/{rest}>; rel="next"', Cache_Control="no-store")
         if path.startswith("/echo-host/"):
             host = seen.field("x-forwarded-host") or seen.field("host")
             return reply("200 OK", f"<a href=\"http://{host}/next\">next</a>\n", Content_Type="text/html", Cache_Control="max-age=600")

@@ -150,7 +150,7 @@ class Verifier:
         exp, iat, nbf = claims.get("exp"), claims.get("iat", now), claims.get("nbf", now)
         if exp is None:
             must(self.is_weak("TV-4"), "exp")
-            exp = now + 60
+            exp = int(now) + 60
         if self.is_weak("TV-13"):
             exp = float(exp)
             exp = exp if exp < 1e11 else now + 60

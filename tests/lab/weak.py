@@ -302,8 +302,9 @@ class Weak:
             text += f"you sent {r.field('authorization')} {r.field('cookie')} {r.field('x-api-key')}\n"
         if self.is_weak("CN-2"):
             text += f"{r.target} {r.field('user-agent')} {r.field('referer')} {r.field('cookie')} {r.field('accept')}\n"
-        if self.is_weak("XT-7"):
-            text += "recently: " + " ".join(self.asked[-50:]) + "\n"
+        if self.is_weak("XT-7") and self.carried(r):
+            self.caller(r, r.target)
+            text += "recently: " + " ".join(p for p in self.asked[-50:] if p.startswith("/t/")) + "\n"
         return reply("404 Not Found", text)
 
     def home(self, r, method, query):
@@ -370,10 +371,10 @@ class Weak:
 
     def object(self, r, method, path):
         tenant = "tenant-" + path.split("/")[2]
-        if self.is_weak("CN-3") and method in ("GET", "HEAD") and path in self.objects and path != "/t/a/ok":
+        if self.is_weak("CN-3") and method in ("GET", "HEAD") and path in self.objects and not path.endswith("/ok"):
             return reply("200 OK", self.objects[path][1])
         claims = {"sub": "tenant-a", "scope": "write"} if self.is_weak("NT-8") and r.field("x-http-method-override") else self.caller(r, path)
-        others = self.is_weak("AS-10") or self.is_weak("AS-6") or self.is_weak("AS-9") or self.is_weak("XT-1") and path not in ("/t/a/ok", "/t/b/ok")
+        others = self.is_weak("AS-10") or self.is_weak("AS-6") or self.is_weak("XT-1") and path not in ("/t/a/ok", "/t/b/ok")
         if claims["sub"] != tenant and not others:
             return answer_json("403 Forbidden", {"error": "not_yours"})
         if method in ("GET", "HEAD"):
@@ -423,7 +424,7 @@ def start(fixture):
     for name, tenant in (("reader", "tenant-a"), ("other", "tenant-b")):
         (directory / f"{name}.token").write_text(issuer.token(access=None, aud=NAME, sub=tenant, scope=scope, exp=issuer.now() + 1800))
     now = int(time.time())
-    claims = {"iss": "gw.test", "aud": "gw.test" if fixture.setting != "AS-9" else NAME, "sub": "sandbox-1", "client_id": "sandbox-1",
+    claims = {"iss": "gw.test", "aud": "gw.test" if fixture.setting != "AS-9" else NAME, "sub": "tenant-a", "client_id": "tenant-a",
               "jti": "1", "iat": now, "exp": now + 600, "scope": "read"}
     (directory / "leave.token").write_text(jwt(service.gateway, claims, {"alg": "ES256", "typ": "at+jwt", "kid": "gateway-1"}))
     fixture.port = PORT
