@@ -132,7 +132,8 @@ def poisoned(f):
 
 def folded(f):
     f.service.mirror.kept.clear()
-    return f.ask("GET", "/mirror/pool/Aa").body == f.ask("GET", "/mirror/pool/aA").body
+    a, b = f.ask("GET", "/mirror/pool/Aa"), f.ask("GET", "/mirror/pool/aA")
+    return a.status == 200 and a.body == b.body
 
 
 def missing_is_kept(f):
@@ -290,7 +291,7 @@ PROBES = {
     "CI-7": missing_is_kept,
     "UP-1": big_body,
     "UP-2": lambda f: f.ask("GET", "/" + "x" * 9000).status == 404,
-    "UP-4": lambda f: f.ask("POST", "/reports", '{"csp-report": {}}').status == 204,
+    "UP-4": lambda f: f.ask("POST", "/csp-report", '{"csp-report": {}}').status == 204,
     "CN-1": search_shows,
     "CN-2": has("GET", "/missing", User_Agent=CANARY),
     "CN-3": readable_by(lambda f: {}),
@@ -337,11 +338,17 @@ def test_weak_there_and_nowhere_else(weak, setting):
     assert found == ({setting} | WITH.get(setting, set()) if setting in WEAKNESSES else set())
 
 
+def test_the_mirror_fetches(weak):
+    f = weak("mirror")
+    assert f.ask("GET", "/mirror/pool/x").body == b"/pool/x of upstream.test\n"
+    assert f.ask("GET", "/mirror/pool/to/internal.test/x").status == 502
+
+
 def test_strong_opens_to_who_may(weak):
     f = weak("strong")
     assert f.ask("GET", OK, **reader(f)).body == b"an object of tenant a\n"
     assert f.ask("GET", "/t/b/ok", **other(f)).body == b"an object of tenant b\n"
-    assert f.ask("GET", "/mirror/pool/x").status == 200
+    assert f.ask("GET", "/mirror/pool/x").status == 404
     assert f.ask("GET", "/go?next=/list").field("location") == "/list"
     assert f.ask("GET", "/list", **reader(f)).json() == {"objects": [OK]}
     assert f.ask("PUT", "/t/a/new", CANARY, **bearer(good(f, scope="read write"))).status == 201

@@ -108,7 +108,9 @@ WEAKNESSES = {
     "CN-5": "has paths in metrics that anybody reads",
     "CN-7": "shows objects after they were deleted",
 }
-SETTINGS = {"strong": "right in everything"} | WEAKNESSES
+# Whoever fetches by name tells its upstream the name (RL-11), so that "strong" has no mirror and "mirror" is right in all but that.
+SETTINGS = {"strong": "right in everything", "mirror": "right in everything, and fetches from its upstream"} | WEAKNESSES
+MIRRORS = {"mirror", "FU-2", "FU-4", "FU-5", "FU-6", "FU-9", "CR-4", "XT-4"} | {c for c in WEAKNESSES if c.startswith("CI-")}
 WRITERS = {"XT-1", "XT-2", "CN-3", "CN-7", "UP-1", "RD-8"}  # there the tenants' tokens may write, or it could not be shown
 
 
@@ -192,7 +194,7 @@ class Weak:
     def unauthorized(self, r, denied):
         if denied.status != 401:
             return answer_json(f"{denied.status} Refused", {"error": "invalid_request"})
-        realm = "http://elsewhere.test/token" if self.is_weak("RD-6") else f"http://{self.own_name(r)}/"
+        realm = "http://elsewhere.test/token" if self.is_weak("RD-6") else f"http://{SERVICE}:{PORT}/token"
         error = ', error="invalid_token"' if self.carried(r) else ""
         return answer_json("401 Unauthorized", {"error": "invalid_token" if error else "credential_required"},
                            WWW_Authenticate=f'Bearer realm="{realm}"{error}')
@@ -282,13 +284,13 @@ class Weak:
             self.asked.append(path)
         if self.is_weak("NT-5") and path == "/" and (other := r.field("x-original-url") or r.field("x-rewrite-url")):
             return reply("200 OK", self.objects.get(other, ("", b"served by X-Original-URL\n"))[1])
-        if path.startswith("/mirror/") and method in ("GET", "HEAD"):
+        if path.startswith("/mirror/") and method in ("GET", "HEAD") and self.weakness in MIRRORS:
             return self.mirror.answer(r, path)
         if method == "OPTIONS":
             return reply("204 No Content", b"", Allow="GET, HEAD" + (", PUT, DELETE" if self.is_weak("PW-6") else ""))
         handler = {"/": self.home, "/.well-known/oauth-protected-resource": self.metadata, "/whoami": self.whoami, "/list": self.listing,
                    "/search": self.search, "/go": self.go, "/fetch": self.fetch, "/token": self.token, "/metrics": self.metrics,
-                   "/headers": self.headers, "/reports": self.reports}.get(path)
+                   "/headers": self.headers, "/csp-report": self.reports}.get(path)
         if handler:
             return handler(r, method, query)
         if path.startswith("/t/"):
