@@ -56,7 +56,7 @@ E2E_JOBS ?= $(shell expr $$(nproc) + 1)
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: neighbours lifetimes programs lab all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
+.PHONY: neighbours lifetimes programs scenario lab all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat $(patsubst %,$(B)/%,$(HELPERS)) ## build everything (V=1: show the commands)
@@ -152,8 +152,11 @@ ifneq ($(E2E),)
 	@$(RUN_E2E) -m alone $(PYTEST) tests/e2e || [ $$? = 5 ]
 endif
 
-programs: test-deps ## real programs, weak and hardened, answer as the audit's answer sheet says (PYTEST='-k squid')
-	@$(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 $(PYTEST) tests/lab
+scenario: test-deps all ## the case behind this, with real programs: a canary leaves through a package proxy, and through Exeat it does not
+	@$(PYTHON) -B tests/lab/scenario.py $(SCENARIO) $(abspath $(B)/exeat)
+
+programs: test-deps all ## real programs, weak and hardened, answer as the audit's answer sheet says (PYTEST='-k squid')
+	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 $(PYTEST) tests/lab
 
 lab: test-deps all ## one of them for hand work: PROGRAM=squid SETTING=hardened (without: what there is)
 	@$(PYTHON) -B tests/lab/lab.py --exeat $(abspath $(B)/exeat) $(LAB) $(PROGRAM) $(SETTING)

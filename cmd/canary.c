@@ -133,9 +133,10 @@ static const struct option_spec new_options[] = {
 
 static const struct command new_command = {
     .name = "new",
-    .summary = "mint synthetic secrets and look for them from now on",
+    .summary = "mint synthetic secrets to be looked for",
     .help = "Prints the values, one a line, to be planted where a thief would look; what each is goes to standard "
-            "error. A request that carries one is stopped and recorded, whole or in base64.\n\n"
+            "error. A request that carries one is stopped and recorded, whole or in base64. A gateway that runs "
+            "looks for them after exeat reload.\n\n"
             "A value ends in a mark that follows from the rest: whoever finds one can be told that it is synthetic.",
     .examples = "exeat canary new --kind npm --sandbox vm1 >token",
     .options = new_options,

@@ -138,6 +138,7 @@ class Upstream:
         self.log, self.lock, self.count = [], threading.Lock(), 0
         self.realm = "upstream.test"  # the host that the image registry sends people to for a token
         self.image = Image()
+        self.pages = {}  # more of them: path to body
         self.listeners = selectors.DefaultSelector()
         for address, port in itertools.product(ADDRESSES, PORTS):
             self.listeners.register(world.listen(address, port), selectors.EVENT_READ, (address, port))
@@ -195,6 +196,8 @@ class Upstream:
     def answer(self, seen):
         url = urlsplit(seen.target)
         path = unquote(url.path)
+        if path in self.pages:
+            return reply("200 OK", self.pages[path], Content_Type="application/octet-stream")
         if path.startswith("/pool/to/"):
             host, _, rest = path.removeprefix("/pool/to/").partition("/")
             return reply("302 Found", Location=f"http://{host}/pool/{rest}")

@@ -70,13 +70,13 @@ def wait_until(question, what, patience=PATIENCE):
 class World:
     """with World(directory) as w: w.run(...); w.connect(address, port)."""
 
-    def __init__(self, directory):
-        self.directory = Path(directory)
+    def __init__(self, directory, names=NAMES):
+        self.directory, self.names = Path(directory), names
         self.directory.mkdir(parents=True, exist_ok=True)
         self.processes, self.closers = [], []
         self.namespace = new_namespace()
         self.hosts = self.directory / "hosts"
-        self.hosts.write_text("".join(f"{a} {n}\n" for n, a in {"localhost": SERVICE, **NAMES}.items()))
+        self.hosts.write_text("".join(f"{a} {n}\n" for n, a in {"localhost": SERVICE, **names}.items()))
         self.resolv = self.directory / "resolv.conf"
         self.resolv.write_text(f"nameserver {RESOLVER}\noptions timeout:1 attempts:1\n")
 
@@ -99,12 +99,12 @@ class World:
 
     def connect(self, address, port, timeout=PATIENCE, source=None):
         with self.inside():
-            return socket.create_connection((NAMES.get(address, address), port), timeout,
+            return socket.create_connection((self.names.get(address, address), port), timeout,
                                             source_address=(source, 0) if source else None)
 
     def listen(self, address, port):
         with self.inside():
-            return socket.create_server((NAMES.get(address, address), port), backlog=128)
+            return socket.create_server((self.names.get(address, address), port), backlog=128)
 
     def is_open(self, port, address=SERVICE):
         try:
@@ -146,6 +146,16 @@ class World:
 
     def log(self, name):
         return (self.directory / f"{name}.log").read_text(errors="replace")[-4000:]
+
+    def join(self, other, mine, theirs):
+        """A wire between two networks, with an address at each end: nothing else leads from one to the other."""
+        def ip(world, *words):
+            subprocess.run(["nsenter", f"--net=/proc/self/fd/{world.namespace}", "ip", *words], check=True,
+                           pass_fds=[self.namespace, other.namespace])
+        ip(self, "link", "add", "wire0", "type", "veth", "peer", "name", "wire0", "netns", f"/proc/self/fd/{other.namespace}")
+        for world, address in ((self, mine), (other, theirs)):
+            ip(world, "address", "add", f"{address}/30", "dev", "wire0")
+            ip(world, "link", "set", "wire0", "up")
 
     def resolver(self):
         """A name server for programs that do not read the hosts file."""
