@@ -1,6 +1,7 @@
 /* Owns secret bytes and their end; the only place that compares them. */
 #include "base/secret.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 struct secret {
+    size_t holders;
     size_t len;
     char bytes[];
 };
@@ -20,6 +22,7 @@ struct secret *secret_new(struct slice s)
 
     if (!out)
         abort();
+    out->holders = 1;
     out->len = s.len;
     if (s.len)
         memcpy(out->bytes, s.ptr, s.len);
@@ -29,10 +32,17 @@ struct secret *secret_new(struct slice s)
 
 void secret_free(struct secret *s)
 {
-    if (!s)
+    if (!s || --s->holders)
         return;
     secret_wipe(s->bytes, s->len);
     free(s);
+}
+
+struct secret *secret_share(struct secret *s)
+{
+    assert(s->holders);
+    s->holders++;
+    return s;
 }
 
 struct slice secret_slice(const struct secret *s)

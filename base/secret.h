@@ -9,9 +9,11 @@
 
 struct secret;
 
-/* A copy of s. Free with secret_free(). */
+/* A copy of s. Give it back with secret_free(), which wipes it when nobody else holds it. */
 struct secret *secret_new(struct slice s);
 void secret_free(struct secret *s);
+/* One holder more: it too gives it back with secret_free(). Returns s. */
+struct secret *secret_share(struct secret *s);
 /* The bytes, borrowed; NUL follows them (not counted). */
 struct slice secret_slice(const struct secret *s);
 

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/pack.h"
+#include "base/secret.h"
 #include "base/table.h"
 
 TAILQ_HEAD(party_list, party);
@@ -109,9 +110,20 @@ void party_unref(struct parties *ps, struct party *p)
 {
     if (!p || --p->refs)
         return;
+    secret_free(p->token);
+    p->token = NULL;
     TAILQ_REMOVE(&ps->held, p, link);
     TAILQ_INSERT_TAIL(&ps->kept, p, link);
     ps->n_kept++;
+}
+
+struct secret *party_token(struct party *p, struct slice token)
+{
+    if (!p->token || !secret_equals(token, secret_slice(p->token))) {
+        secret_free(p->token);
+        p->token = secret_new(token);
+    }
+    return secret_share(p->token);
 }
 
 struct party *parties_sandbox(struct parties *ps, const struct identity *i)

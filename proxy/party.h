@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "authz/identity.h"
+#include "base/secret.h"
 #include "net/lane.h"
 #include "net/addr.h"
 #include "proxy/sums.h"
@@ -24,6 +25,7 @@ struct party {
     struct tally_seat *seat;
     struct lane lane; /* its share of the worker's time */
     struct sums sums;
+    struct secret *token; /* of a sandbox, while it is held: shown last */
     TAILQ_HEAD(stranger_list, session) strangers; /* of a source: sessions without a good token, oldest first */
     /* the list's own */
     TAILQ_ENTRY(party) link;
@@ -43,6 +45,8 @@ enum { PARTIES_MAX = 8192 };
 struct party *parties_sandbox(struct parties *ps, const struct identity *i);
 struct party *parties_source(struct parties *ps, const struct addr *source, const char *listener);
 struct party *party_ref(struct party *p);
+/* The token, to be given back by secret_free(): one copy for all that come one after another and show the same. */
+struct secret *party_token(struct party *p, struct slice token);
 void party_unref(struct parties *ps, struct party *p); /* NULL is fine */
 
 /* Each second: sums that are due (all: that there are) are told, and who did nothing lately is forgotten. */

@@ -452,12 +452,12 @@ void session_exchange_done(struct session *s, enum exchange_end how)
 
 void session_set_identity(struct session *s, struct identity *i, struct slice token)
 {
-    struct secret *copy = secret_new(token);
+    struct secret *held = s->party ? party_token(s->party, token) : secret_new(token);
 
     identity_unref(s->identity);
     secret_free(s->token);
     s->identity = i;
-    s->token = copy;
+    s->token = held;
     s->token_told = false;
     if (s->state == SESSION_HEAD)
         timer_set(s->timer, head_wait(s)); /* it may wait as long as this one is good */

@@ -337,6 +337,31 @@ static void test_parties(void **state)
     assert_int_equal(parties_count(ps), 6);
 }
 
+/* A thousand connections of one sandbox hold its token once; nobody holds it when they are gone. */
+static void test_who_shows_the_same_token_shares_it(void **state)
+{
+    struct house h = begin();
+    struct parties *ps = keep(parties_new(h.tallies[0], lanes_new(NULL, 1, 1, 1, NULL), on_sum, NULL));
+    struct party *a = sandbox(ps, "a"), *b = sandbox(ps, "b");
+    struct secret *first = party_token(a, SLICE("one")), *same = party_token(a, SLICE("one")),
+                  *newer = party_token(a, SLICE("two")), *of_b = party_token(b, SLICE("two"));
+
+    (void)state;
+    assert_ptr_equal(first, same);
+    assert_ptr_not_equal(first, newer);
+    assert_ptr_not_equal(newer, of_b);
+    secret_free(first);
+    assert_true(slice_is(secret_slice(same), "one")); /* its other holder still has it */
+    assert_true(slice_is(secret_slice(newer), "two"));
+    party_unref(ps, a);
+    assert_null(a->token);
+    assert_true(slice_is(secret_slice(newer), "two"));
+    secret_free(same);
+    secret_free(newer);
+    secret_free(of_b);
+    party_unref(ps, b);
+}
+
 static const struct limits limits = {
     .connections = 100, .sandbox_connections = 10, .source_connections = 5, .exchanges = 12, .sandbox_exchanges = 8,
     .dials = 8, .sandbox_dials = 6, .lookups = 8, .sandbox_lookups = 3, .handshakes = 8, .sandbox_handshakes = 4,
@@ -531,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_active),        cmocka_unit_test(test_seen),
         cmocka_unit_test(test_seen_many),     cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_only_the_owner_writes), cmocka_unit_test(test_parties),
+        cmocka_unit_test(test_who_shows_the_same_token_shares_it),
         cmocka_unit_test(test_who_makes_room_takes_no_sum_along),
         cmocka_unit_test(test_quota),         cmocka_unit_test(test_sums),
         cmocka_unit_test(test_sums_at_the_end), cmocka_unit_test(test_sums_hold_all),
