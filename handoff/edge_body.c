@@ -1,0 +1,282 @@
+/* Edges in contents: knows the members of JSON and the attributes of HTML that clients follow. */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "handoff/edge.h"
+#include "handoff/html.h"
+#include "handoff/json.h"
+
+struct edge_reader {
+    struct edge_sink sink;
+    enum edge_format format;
+    struct json_reader *json;
+    struct html_reader *html;
+    uint64_t total, skipped; /* bytes; of them before the format was known */
+    bool stopped, over; /* over: nothing further is read of it */
+};
+
+/* ---- JSON ---- */
+
+/* A member that clients follow, the one it is in ("": any, "/": it is outermost) and the one around that. */
+static const struct {
+    const char *name, *in, *around;
+    enum edge_kind kind;
+} members[] = {
+    {"tarball", "dist", "", EDGE_TARBALL},
+    {"url", "dist", "", EDGE_DIST},
+    {"url", "files", "", EDGE_FILES},
+    {"url", "urls", "", EDGE_FILES},
+    {"url", "releases", "", EDGE_FILES},
+    {"url", "", "releases", EDGE_FILES},
+    {"dl", "/", "", EDGE_CARGO},
+    {"api", "/", "", EDGE_CARGO},
+    {"href", "", "actions", EDGE_LFS},
+    {"href", "", "_links", EDGE_LFS},
+    {"urls", "layers", "", EDGE_MANIFEST},
+    {"urls", "manifests", "", EDGE_MANIFEST},
+    {"urls", "config", "", EDGE_MANIFEST},
+    {"urls", "blobs", "", EDGE_MANIFEST},
+    {"issuer", "/", "", EDGE_METADATA},
+    {"authorization_endpoint", "/", "", EDGE_METADATA},
+    {"token_endpoint", "/", "", EDGE_METADATA},
+    {"device_authorization_endpoint", "/", "", EDGE_METADATA},
+    {"registration_endpoint", "/", "", EDGE_METADATA},
+    {"introspection_endpoint", "/", "", EDGE_METADATA},
+    {"revocation_endpoint", "/", "", EDGE_METADATA},
+    {"userinfo_endpoint", "/", "", EDGE_METADATA},
+    {"jwks_uri", "/", "", EDGE_METADATA},
+    {"authorization_servers", "/", "", EDGE_METADATA},
+};
+
+static bool is_in(const struct json_reader *r, size_t up, const char *name)
+{
+    if (!*name)
+        return true;
+    if (*name == '/')
+        return json_depth(r) == up;
+    return slice_is(json_name(r, up), name);
+}
+
+static int wants_member(void *arg, const struct json_reader *r)
+{
+    struct slice name = json_name(r, 0);
+
+    (void)arg;
+    if (name.len < 2)
+        return EDGE_NONE;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (name.ptr[0] == members[i].name[0] && slice_is(name, members[i].name) && is_in(r, 1, members[i].in) &&
+            is_in(r, 2, members[i].around))
+            return (int)members[i].kind;
+    return EDGE_NONE;
+}
+
+static bool take_value(void *arg, int kind, struct slice value, bool cut)
+{
+    const struct edge_reader *r = arg;
+
+    return edge_give(&r->sink, (enum edge_kind)kind, value, cut);
+}
+
+/* ---- HTML ---- */
+
+static const struct {
+    const char *tag, *attribute;
+    enum edge_kind kind;
+} attributes[] = {
+    {"a", "href", EDGE_ANCHOR},         {"a", "ping", EDGE_ANCHOR},       {"area", "href", EDGE_ANCHOR},
+    {"link", "href", EDGE_HTML_LINK},   {"base", "href", EDGE_BASE},      {"meta", "content", EDGE_REFRESH},
+    {"script", "src", EDGE_SOURCE},     {"img", "src", EDGE_SOURCE},      {"iframe", "src", EDGE_SOURCE},
+    {"frame", "src", EDGE_SOURCE},      {"embed", "src", EDGE_SOURCE},    {"object", "data", EDGE_SOURCE},
+    {"form", "action", EDGE_FORM},      {"button", "formaction", EDGE_FORM}, {"input", "formaction", EDGE_FORM},
+};
+
+enum { N_ATTRIBUTES = sizeof attributes / sizeof *attributes };
+
+static bool watches_tag(void *arg, struct slice tag)
+{
+    (void)arg;
+    for (size_t i = 0; i < N_ATTRIBUTES; i++)
+        if (slice_is(tag, attributes[i].tag))
+            return true;
+    return false;
+}
+
+static int wants_attribute(void *arg, struct slice tag, struct slice attribute)
+{
+    (void)arg;
+    if (slice_starts(attribute, SLICE("data-")))
+        return EDGE_DATA;
+    for (size_t i = 0; i < N_ATTRIBUTES; i++)
+        if (slice_is(attribute, attributes[i].attribute) && slice_is(tag, attributes[i].tag))
+            return (int)attributes[i].kind;
+    return EDGE_NONE;
+}
+
+static struct slice trim(struct slice s)
+{
+    while (s.len && isspace((unsigned char)s.ptr[0]))
+        s = slice_from(s, 1);
+    return s;
+}
+
+/* "5; url=..." of a meta element, whatever its http-equiv says, which may come later. */
+static bool is_refresh(struct slice content)
+{
+    size_t n = 0;
+
+    content = trim(content);
+    while (n < content.len && (isdigit((unsigned char)content.ptr[n]) || content.ptr[n] == '.'))
+        n++;
+    content = trim(slice_from(content, n));
+    return n && content.len && (content.ptr[0] == ';' || content.ptr[0] == ',');
+}
+
+static struct slice next_word(struct slice *text)
+{
+    struct slice word = trim(*text);
+    size_t n = 0;
+
+    while (n < word.len && !isspace((unsigned char)word.ptr[n]))
+        n++;
+    *text = slice_from(word, n);
+    return slice_cut(word, 0, n);
+}
+
+/* "example.org/mod git https://host/mod": go-import, whatever the name of the element, which may come later. */
+static bool find_import(struct slice content, struct slice *repository)
+{
+    static const char *const systems[] = {"git", "hg", "svn", "bzr", "fossil", "mod"};
+    struct slice rest = content, system;
+
+    next_word(&rest);
+    system = next_word(&rest);
+    *repository = next_word(&rest);
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
+        if (slice_is(system, systems[i]))
+            return repository->len > 0;
+    return false;
+}
+
+static bool take_content(const struct edge_reader *r, struct slice content, bool cut)
+{
+    struct slice repository;
+
+    if (is_refresh(content))
+        return edge_give_refresh(&r->sink, content, cut);
+    return !find_import(content, &repository) || edge_give(&r->sink, EDGE_GO_IMPORT, repository, cut);
+}
+
+static bool take_attribute(void *arg, int kind, struct slice value, bool cut)
+{
+    const struct edge_reader *r = arg;
+
+    if (kind == EDGE_REFRESH)
+        return take_content(r, value, cut);
+    /* Most data-* attributes hold no URL: only what is absolute counts. */
+    if (kind == EDGE_DATA && slice_search(value, SLICE("//")) < 0)
+        return true;
+    return edge_give(&r->sink, (enum edge_kind)kind, value, cut);
+}
+
+static bool on_ambiguous(void *arg)
+{
+    const struct edge_reader *r = arg;
+    struct edge e = edge_unread("a tag inside another one");
+
+    return r->sink.found(r->sink.arg, &e);
+}
+
+/* ---- contents ---- */
+
+static const struct html_handler handler = {watches_tag, wants_attribute, take_attribute, on_ambiguous};
+
+static void begin(struct edge_reader *r, enum edge_format format)
+{
+    r->format = format;
+    if (format == EDGE_FORMAT_JSON)
+        r->json = json_reader_new(wants_member, take_value, r);
+    else if (format == EDGE_FORMAT_HTML)
+        r->html = html_reader_new(&handler, r);
+}
+
+struct edge_reader *edge_reader_new(enum edge_format format, const struct edge_sink *sink)
+{
+    struct edge_reader *r = calloc(1, sizeof *r);
+
+    if (!r)
+        abort();
+    r->sink = *sink;
+    begin(r, format);
+    return r;
+}
+
+void edge_reader_free(struct edge_reader *r)
+{
+    if (!r)
+        return;
+    json_reader_free(r->json);
+    html_reader_free(r->html);
+    free(r);
+}
+
+/* The first byte that is neither white space nor of a byte order mark says it. How many bytes need no further look. */
+static size_t guess(struct edge_reader *r, struct slice bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        char c = bytes.ptr[i];
+
+        if (isspace((unsigned char)c) || c == '\xef' || c == '\xbb' || c == '\xbf')
+            continue;
+        if (c == '{' || c == '[')
+            begin(r, EDGE_FORMAT_JSON);
+        else
+            r->over = true;
+        return i;
+    }
+    return bytes.len;
+}
+
+/* The thread is lost: no edge can be told from anything else. */
+static bool lose(struct edge_reader *r, const char *why)
+{
+    struct edge e = edge_unread(why);
+
+    r->over = true;
+    return r->sink.found(r->sink.arg, &e);
+}
+
+static bool read_on(struct edge_reader *r, struct slice bytes, uint64_t *safe)
+{
+    enum json_state j = JSON_FINE;
+    enum html_state h = HTML_FINE;
+
+    if (r->json)
+        j = json_read(r->json, bytes, safe);
+    else
+        h = html_read(r->html, bytes, safe);
+    if (j == JSON_LOST)
+        return lose(r, "JSON whose brackets do not match, or lie too deep");
+    if (h == HTML_LOST)
+        return lose(r, "HTML in an encoding that is not read");
+    return j == JSON_FINE && h == HTML_FINE;
+}
+
+bool edge_reader_feed(struct edge_reader *r, struct slice bytes, uint64_t *safe)
+{
+    struct slice rest = bytes;
+
+    if (r->format == EDGE_FORMAT_GUESS && !r->over) {
+        size_t n = guess(r, bytes);
+
+        rest = slice_from(bytes, n);
+        r->skipped = r->total + n;
+    }
+    r->total += bytes.len;
+    *safe = r->total;
+    if (r->stopped || r->over || (!r->json && !r->html))
+        return !r->stopped;
+    r->stopped = !read_on(r, rest, safe);
+    *safe = r->over ? r->total : r->skipped + *safe;
+    return !r->stopped;
+}

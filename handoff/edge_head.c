@@ -1,0 +1,287 @@
+/* Edges in response heads: knows the fields that send a client on, and their syntax. */
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "handoff/edge.h"
+#include "handoff/json.h"
+
+/* ---- pieces of field values ---- */
+
+static struct slice skip_space(struct slice s)
+{
+    while (s.len && isspace((unsigned char)s.ptr[0]))
+        s = slice_from(s, 1);
+    return s;
+}
+
+/*
+ * A token or quoted string (RFC 9110 5.6) from the front of *s; of the second what is inside, its escapes as they are
+ * written. Empty when neither stands there.
+ */
+static struct slice take_word(struct slice *s)
+{
+    size_t n = 0;
+
+    *s = skip_space(*s);
+    if (s->len && s->ptr[0] == '"') {
+        for (n = 1; n < s->len && s->ptr[n] != '"'; n++)
+            n += s->ptr[n] == '\\';
+        struct slice inside = slice_cut(*s, 1, n);
+
+        *s = slice_from(*s, n + 1);
+        return inside;
+    }
+    while (n < s->len && !isspace((unsigned char)s->ptr[n]) && !memchr(",;=<>\"", s->ptr[n], 6))
+        n++;
+    struct slice token = slice_cut(*s, 0, n);
+
+    *s = slice_from(*s, n);
+    return token;
+}
+
+static bool take_char(struct slice *s, char c)
+{
+    *s = skip_space(*s);
+    if (!s->len || s->ptr[0] != c)
+        return false;
+    *s = slice_from(*s, 1);
+    return true;
+}
+
+/* ---- fields ---- */
+
+/* Whatever stands between < and >, wherever it stands: quotes do not hide a link from every reader. */
+static bool read_link(const struct edge_sink *sink, struct slice value)
+{
+    ptrdiff_t at;
+
+    while ((at = slice_find(value, '<')) >= 0) {
+        struct slice rest = slice_from(value, (size_t)at + 1);
+        ptrdiff_t end = slice_find(rest, '>');
+
+        if (!edge_give(sink, EDGE_LINK, end < 0 ? rest : slice_cut(rest, 0, (size_t)end), end < 0))
+            return false;
+        value = end < 0 ? slice_make("", 0) : slice_from(rest, (size_t)end);
+    }
+    return true;
+}
+
+/* h3=":443"; ma=3600, h2="alt.example:443": an alternative without a host is where it came from. */
+static bool read_alt_svc(const struct edge_sink *sink, struct slice value)
+{
+    while (value.len) {
+        struct slice word = take_word(&value), authority;
+        char text[NAME_MAX_LEN + 16];
+
+        if (!word.len || !take_char(&value, '=')) {
+            value = slice_from(value, 1);
+            continue;
+        }
+        authority = take_word(&value);
+        if (slice_is_nocase(word, "ma") || slice_is_nocase(word, "persist") || !authority.len || authority.ptr[0] == ':')
+            continue;
+        if (authority.len > sizeof text - 8)
+            authority.len = sizeof text - 8;
+        memcpy(text, "https://", 8);
+        memcpy(text + 8, authority.ptr, authority.len);
+        if (!edge_give(sink, EDGE_ALT_SVC, slice_make(text, 8 + authority.len), false))
+            return false;
+    }
+    return true;
+}
+
+static bool is_url_parameter(struct slice name)
+{
+    static const char *const names[] = {"realm", "authorization_uri", "resource_metadata", "as_uri", "service_uri"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (slice_is_nocase(name, names[i]))
+            return true;
+    return false;
+}
+
+/* A realm is any text (RFC 9110 11.5): one that is a URL is where a token is to be had (container registries). */
+static bool read_challenge(const struct edge_sink *sink, struct slice value)
+{
+    while (value.len) {
+        struct slice word = take_word(&value), text;
+
+        if (!word.len) {
+            value = slice_from(value, 1);
+            continue;
+        }
+        if (!take_char(&value, '='))
+            continue;
+        text = take_word(&value);
+        if (is_url_parameter(word) && slice_search(text, SLICE("//")) >= 0 && !edge_give(sink, EDGE_AUTHENTICATE, text, false))
+            return false;
+    }
+    return true;
+}
+
+/* name="url", other="url" (W3C Reporting API) */
+static bool read_endpoints(const struct edge_sink *sink, struct slice value)
+{
+    while (value.len) {
+        struct slice word = take_word(&value);
+
+        if (!word.len || !take_char(&value, '=')) {
+            value = slice_from(value, 1);
+            continue;
+        }
+        if (!edge_give(sink, EDGE_REPORT, take_word(&value), false))
+            return false;
+    }
+    return true;
+}
+
+static int wants_report_url(void *arg, const struct json_reader *r)
+{
+    (void)arg;
+    return slice_is(json_name(r, 0), "url") ? EDGE_REPORT : EDGE_NONE;
+}
+
+static bool take_report_url(void *arg, int kind, struct slice value, bool cut)
+{
+    return edge_give(arg, (enum edge_kind)kind, value, cut);
+}
+
+static bool read_report_to(const struct edge_sink *sink, struct slice value)
+{
+    struct json_reader *r = json_reader_new(wants_report_url, take_report_url, (void *)(uintptr_t)sink);
+    uint64_t safe;
+    bool on = json_read(r, value, &safe) != JSON_STOPPED;
+
+    json_reader_free(r);
+    return on;
+}
+
+bool edge_give_refresh(const struct edge_sink *sink, struct slice content, bool cut)
+{
+    struct slice rest = content;
+    ptrdiff_t end;
+
+    while (rest.len && !memchr(";,", rest.ptr[0], 2) && !isspace((unsigned char)rest.ptr[0]))
+        rest = slice_from(rest, 1);
+    rest = skip_space(rest);
+    if (rest.len && memchr(";,", rest.ptr[0], 2))
+        rest = slice_from(rest, 1);
+    rest = skip_space(rest);
+    if (slice_starts_nocase(rest, SLICE("url"))) {
+        struct slice behind = skip_space(slice_from(rest, 3));
+
+        if (behind.len && behind.ptr[0] == '=')
+            rest = skip_space(slice_from(behind, 1));
+    }
+    if (rest.len && memchr("\"'", rest.ptr[0], 2)) {
+        char quote = rest.ptr[0];
+
+        rest = slice_from(rest, 1);
+        if ((end = slice_find(rest, quote)) >= 0)
+            return edge_give(sink, EDGE_REFRESH, slice_cut(rest, 0, (size_t)end), false);
+    }
+    return edge_give(sink, EDGE_REFRESH, rest, cut);
+}
+
+/* ---- heads ---- */
+
+/* By its first letter and length first: this is done for every field of every response. */
+static bool read_field(const struct edge_sink *sink, const struct head *h, const struct field *f)
+{
+    switch (f->name.len) {
+    case 4:
+        return !slice_is_nocase(f->name, "link") || read_link(sink, f->value);
+    case 7:
+        if (slice_is_nocase(f->name, "refresh"))
+            return edge_give_refresh(sink, f->value, false);
+        return !slice_is_nocase(f->name, "alt-svc") || read_alt_svc(sink, f->value);
+    case 8:
+        return !slice_is_nocase(f->name, "location") ||
+               edge_give(sink, h->status == 202 ? EDGE_UPLOAD : EDGE_LOCATION, f->value, false);
+    case 9:
+        return !slice_is_nocase(f->name, "report-to") || read_report_to(sink, f->value);
+    case 16:
+        if (slice_is_nocase(f->name, "content-location"))
+            return edge_give(sink, EDGE_CONTENT_LOCATION, f->value, false);
+        return !slice_is_nocase(f->name, "www-authenticate") || read_challenge(sink, f->value);
+    case 19:
+        return !slice_is_nocase(f->name, "reporting-endpoints") || read_endpoints(sink, f->value);
+    default:
+        return true;
+    }
+}
+
+bool edge_read_head(const struct head *h, const struct edge_sink *sink)
+{
+    for (size_t i = 0; i < h->n_fields; i++)
+        if (!read_field(sink, h, &h->fields[i]))
+            return false;
+    return true;
+}
+
+/* ---- the content's type ---- */
+
+static enum edge_format format_named(struct slice type)
+{
+    static const struct {
+        const char *type;
+        enum edge_format format;
+    } types[] = {
+        {"application/json", EDGE_FORMAT_JSON},  {"text/json", EDGE_FORMAT_JSON},
+        {"text/html", EDGE_FORMAT_HTML},         {"application/xhtml+xml", EDGE_FORMAT_HTML},
+        {"text/plain", EDGE_FORMAT_GUESS},       {"application/octet-stream", EDGE_FORMAT_GUESS},
+        {"binary/octet-stream", EDGE_FORMAT_GUESS}, {"application/javascript", EDGE_FORMAT_GUESS},
+        {"application/vnd.docker.distribution.manifest.v1+prettyjws", EDGE_FORMAT_JSON},
+    };
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (slice_is_nocase(type, types[i].type))
+            return types[i].format;
+    if (type.len > 5 && slice_is_nocase(slice_from(type, type.len - 5), "+json"))
+        return EDGE_FORMAT_JSON;
+    if (type.len > 5 && slice_is_nocase(slice_from(type, type.len - 5), "+html"))
+        return EDGE_FORMAT_HTML;
+    return type.len ? EDGE_FORMAT_NONE : EDGE_FORMAT_GUESS;
+}
+
+/* Of these, bytes below 128 are ASCII wherever they stand, or near enough that no quote or bracket is another's half. */
+static bool is_narrow(struct slice charset)
+{
+    static const char *const names[] = {"utf-8", "utf8", "us-ascii", "ascii", "latin1", "windows-1252"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (slice_is_nocase(charset, names[i]))
+            return true;
+    return slice_starts_nocase(charset, SLICE("iso-8859-"));
+}
+
+static bool is_wide(struct slice parameters)
+{
+    while (parameters.len) {
+        struct slice name = take_word(&parameters);
+
+        if (!name.len) {
+            parameters = slice_from(parameters, 1);
+            continue;
+        }
+        if (take_char(&parameters, '=') && slice_is_nocase(name, "charset") && !is_narrow(take_word(&parameters)))
+            return true;
+    }
+    return false;
+}
+
+enum edge_format edge_format_of(const struct head *h, bool *wide)
+{
+    const struct field *f = head_field(h, "content-type");
+    enum edge_format format;
+    ptrdiff_t end;
+
+    *wide = false;
+    if (!f)
+        return EDGE_FORMAT_GUESS;
+    end = slice_find(f->value, ';');
+    format = format_named(slice_trim(end < 0 ? f->value : slice_cut(f->value, 0, (size_t)end)));
+    if (format != EDGE_FORMAT_NONE && end >= 0)
+        *wide = is_wide(slice_from(f->value, (size_t)end));
+    return format;
+}
