@@ -81,24 +81,32 @@ bool edge_give_refresh(const struct edge_sink *sink, struct slice content, bool 
 
 /* ---- heads (edge_head.c) ---- */
 
-/* Every field of a response head that sends on. False when found said so. */
-bool edge_read_head(const struct head *h, const struct edge_sink *sink);
-
-/* ---- contents (edge_body.c) ---- */
-
 enum edge_format {
-    EDGE_FORMAT_NONE, /* of no kind that sends on, or nothing is known of it */
+    EDGE_FORMAT_NONE, /* of no kind that sends on */
     EDGE_FORMAT_JSON,
     EDGE_FORMAT_HTML,
     EDGE_FORMAT_GUESS, /* what says it is plain text, bytes, or nothing: JSON when it begins so (npm and cargo do not care) */
 };
 
-/* What the Content-Type of a response makes of its content. *wide: it says that it is in no ASCII-like encoding. */
-enum edge_format edge_format_of(const struct head *h, bool *wide);
+/* What one look at a response head tells; done for each response, so that it must cost next to nothing. */
+struct edge_glance {
+    bool sends; /* it has fields that may send on: edge_read_head */
+    bool wide;  /* the content is in no encoding that keeps ASCII as it is */
+    enum edge_format format;
+};
+
+struct edge_glance edge_glance(const struct head *h);
+/* Every field of a response head that sends on. False when found said so. */
+bool edge_read_head(const struct head *h, const struct edge_sink *sink);
+
+/* ---- contents (edge_body.c) ---- */
+
+/* What the first piece of a content makes of EDGE_FORMAT_GUESS: JSON, NONE, or GUESS still (white space). */
+enum edge_format edge_guess(struct slice piece);
 
 struct edge_reader;
 
-/* Gives a reader of one content; sink is copied. Not for EDGE_FORMAT_NONE. */
+/* Gives a reader of one content, JSON or HTML; sink is copied. */
 struct edge_reader *edge_reader_new(enum edge_format format, const struct edge_sink *sink);
 void edge_reader_free(struct edge_reader *r);
 /*
@@ -106,5 +114,7 @@ void edge_reader_free(struct edge_reader *r);
  * yet are not among them. False when found said so, now or before: what it said it of begins at *safe.
  */
 bool edge_reader_feed(struct edge_reader *r, struct slice bytes, uint64_t *safe);
+/* The content is over: a reference that is not whole is one that was cut. */
+bool edge_reader_end(struct edge_reader *r);
 
 #endif

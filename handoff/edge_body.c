@@ -8,10 +8,9 @@
 
 struct edge_reader {
     struct edge_sink sink;
-    enum edge_format format;
     struct json_reader *json;
     struct html_reader *html;
-    uint64_t total, skipped; /* bytes; of them before the format was known */
+    uint64_t total, safe;
     bool stopped, over; /* over: nothing further is read of it */
 };
 
@@ -189,25 +188,31 @@ static bool on_ambiguous(void *arg)
 
 /* ---- contents ---- */
 
-static const struct html_handler handler = {watches_tag, wants_attribute, take_attribute, on_ambiguous};
-
-static void begin(struct edge_reader *r, enum edge_format format)
+enum edge_format edge_guess(struct slice piece)
 {
-    r->format = format;
-    if (format == EDGE_FORMAT_JSON)
-        r->json = json_reader_new(wants_member, take_value, r);
-    else if (format == EDGE_FORMAT_HTML)
-        r->html = html_reader_new(&handler, r);
+    for (size_t i = 0; i < piece.len; i++) {
+        char c = piece.ptr[i];
+
+        if (c == '{' || c == '[')
+            return EDGE_FORMAT_JSON;
+        if (!isspace((unsigned char)c) && c != '\xef' && c != '\xbb' && c != '\xbf') /* the last three: a byte order mark */
+            return EDGE_FORMAT_NONE;
+    }
+    return EDGE_FORMAT_GUESS;
 }
 
 struct edge_reader *edge_reader_new(enum edge_format format, const struct edge_sink *sink)
 {
+    static const struct html_handler handler = {watches_tag, wants_attribute, take_attribute, on_ambiguous};
     struct edge_reader *r = calloc(1, sizeof *r);
 
     if (!r)
         abort();
     r->sink = *sink;
-    begin(r, format);
+    if (format == EDGE_FORMAT_JSON)
+        r->json = json_reader_new(wants_member, take_value, r);
+    else
+        r->html = html_reader_new(&handler, r);
     return r;
 }
 
@@ -218,23 +223,6 @@ void edge_reader_free(struct edge_reader *r)
     json_reader_free(r->json);
     html_reader_free(r->html);
     free(r);
-}
-
-/* The first byte that is neither white space nor of a byte order mark says it. How many bytes need no further look. */
-static size_t guess(struct edge_reader *r, struct slice bytes)
-{
-    for (size_t i = 0; i < bytes.len; i++) {
-        char c = bytes.ptr[i];
-
-        if (isspace((unsigned char)c) || c == '\xef' || c == '\xbb' || c == '\xbf')
-            continue;
-        if (c == '{' || c == '[')
-            begin(r, EDGE_FORMAT_JSON);
-        else
-            r->over = true;
-        return i;
-    }
-    return bytes.len;
 }
 
 /* The thread is lost: no edge can be told from anything else. */
@@ -264,19 +252,18 @@ static bool read_on(struct edge_reader *r, struct slice bytes, uint64_t *safe)
 
 bool edge_reader_feed(struct edge_reader *r, struct slice bytes, uint64_t *safe)
 {
-    struct slice rest = bytes;
-
-    if (r->format == EDGE_FORMAT_GUESS && !r->over) {
-        size_t n = guess(r, bytes);
-
-        rest = slice_from(bytes, n);
-        r->skipped = r->total + n;
-    }
     r->total += bytes.len;
-    *safe = r->total;
-    if (r->stopped || r->over || (!r->json && !r->html))
-        return !r->stopped;
-    r->stopped = !read_on(r, rest, safe);
-    *safe = r->over ? r->total : r->skipped + *safe;
+    if (!r->stopped && !r->over)
+        r->stopped = !read_on(r, bytes, &r->safe);
+    if (!r->stopped && r->over)
+        r->safe = r->total;
+    *safe = r->safe;
+    return !r->stopped;
+}
+
+bool edge_reader_end(struct edge_reader *r)
+{
+    if (!r->stopped && !r->over)
+        r->stopped = !(r->json ? json_end(r->json) : html_end(r->html));
     return !r->stopped;
 }

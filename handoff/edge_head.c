@@ -50,6 +50,25 @@ static bool take_char(struct slice *s, char c)
 
 /* ---- fields ---- */
 
+/* The kind of edge that stands in a field of this name; by its length first. */
+static enum edge_kind edge_kind_of(struct slice name)
+{
+    static const struct {
+        size_t len;
+        const char *name;
+        enum edge_kind kind;
+    } fields[] = {
+        {4, "link", EDGE_LINK},      {7, "refresh", EDGE_REFRESH},           {7, "alt-svc", EDGE_ALT_SVC},
+        {8, "location", EDGE_LOCATION}, {9, "report-to", EDGE_REPORT},       {16, "content-location", EDGE_CONTENT_LOCATION},
+        {16, "www-authenticate", EDGE_AUTHENTICATE}, {19, "reporting-endpoints", EDGE_REPORT},
+    };
+
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].len == name.len && slice_folds_alike(fields[i].name, name.ptr, name.len))
+            return fields[i].kind;
+    return EDGE_NONE;
+}
+
 /* Whatever stands between < and >, wherever it stands: quotes do not hide a link from every reader. */
 static bool read_link(const struct edge_sink *sink, struct slice value)
 {
@@ -185,27 +204,28 @@ bool edge_give_refresh(const struct edge_sink *sink, struct slice content, bool 
 
 /* ---- heads ---- */
 
-/* By its first letter and length first: this is done for every field of every response. */
+static bool give_location(const struct edge_sink *sink, const struct head *h, struct slice value)
+{
+    return edge_give(sink, h->status == 202 ? EDGE_UPLOAD : EDGE_LOCATION, value, false);
+}
+
 static bool read_field(const struct edge_sink *sink, const struct head *h, const struct field *f)
 {
-    switch (f->name.len) {
-    case 4:
-        return !slice_is_nocase(f->name, "link") || read_link(sink, f->value);
-    case 7:
-        if (slice_is_nocase(f->name, "refresh"))
-            return edge_give_refresh(sink, f->value, false);
-        return !slice_is_nocase(f->name, "alt-svc") || read_alt_svc(sink, f->value);
-    case 8:
-        return !slice_is_nocase(f->name, "location") ||
-               edge_give(sink, h->status == 202 ? EDGE_UPLOAD : EDGE_LOCATION, f->value, false);
-    case 9:
-        return !slice_is_nocase(f->name, "report-to") || read_report_to(sink, f->value);
-    case 16:
-        if (slice_is_nocase(f->name, "content-location"))
-            return edge_give(sink, EDGE_CONTENT_LOCATION, f->value, false);
-        return !slice_is_nocase(f->name, "www-authenticate") || read_challenge(sink, f->value);
-    case 19:
-        return !slice_is_nocase(f->name, "reporting-endpoints") || read_endpoints(sink, f->value);
+    switch (edge_kind_of(f->name)) {
+    case EDGE_LOCATION:
+        return give_location(sink, h, f->value);
+    case EDGE_CONTENT_LOCATION:
+        return edge_give(sink, EDGE_CONTENT_LOCATION, f->value, false);
+    case EDGE_LINK:
+        return read_link(sink, f->value);
+    case EDGE_REFRESH:
+        return edge_give_refresh(sink, f->value, false);
+    case EDGE_ALT_SVC:
+        return read_alt_svc(sink, f->value);
+    case EDGE_AUTHENTICATE:
+        return read_challenge(sink, f->value);
+    case EDGE_REPORT:
+        return f->name.len == 9 ? read_report_to(sink, f->value) : read_endpoints(sink, f->value);
     default:
         return true;
     }
@@ -270,18 +290,25 @@ static bool is_wide(struct slice parameters)
     return false;
 }
 
-enum edge_format edge_format_of(const struct head *h, bool *wide)
+static void read_type(struct slice value, struct edge_glance *g)
 {
-    const struct field *f = head_field(h, "content-type");
-    enum edge_format format;
-    ptrdiff_t end;
+    ptrdiff_t end = slice_find(value, ';');
 
-    *wide = false;
-    if (!f)
-        return EDGE_FORMAT_GUESS;
-    end = slice_find(f->value, ';');
-    format = format_named(slice_trim(end < 0 ? f->value : slice_cut(f->value, 0, (size_t)end)));
-    if (format != EDGE_FORMAT_NONE && end >= 0)
-        *wide = is_wide(slice_from(f->value, (size_t)end));
-    return format;
+    g->format = format_named(slice_trim(end < 0 ? value : slice_cut(value, 0, (size_t)end)));
+    g->wide = g->format != EDGE_FORMAT_NONE && end >= 0 && is_wide(slice_from(value, (size_t)end));
+}
+
+struct edge_glance edge_glance(const struct head *h)
+{
+    struct edge_glance g = {.format = EDGE_FORMAT_GUESS};
+
+    for (size_t i = 0; i < h->n_fields; i++) {
+        const struct field *f = &h->fields[i];
+
+        if (f->name.len == 12 && slice_is_nocase(f->name, "content-type"))
+            read_type(f->value, &g);
+        else if (!g.sends)
+            g.sends = edge_kind_of(f->name) != EDGE_NONE;
+    }
+    return g;
 }

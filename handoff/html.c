@@ -400,3 +400,10 @@ enum html_state html_read(struct html_reader *r, struct slice bytes, uint64_t *s
     *safe = r->wanted ? r->start : r->total;
     return r->state;
 }
+
+bool html_end(struct html_reader *r)
+{
+    if (r->state == HTML_FINE && r->wanted)
+        give_value(r, true);
+    return r->state != HTML_STOPPED;
+}

@@ -44,5 +44,7 @@ enum html_state {
 
 /* Read on. *safe: so many bytes of all that came belong to no value that is wanted and not whole yet. */
 enum html_state html_read(struct html_reader *r, struct slice bytes, uint64_t *safe);
+/* The text is over: a value that is wanted and not whole is given as cut. False: value said stop. */
+bool html_end(struct html_reader *r);
 
 #endif

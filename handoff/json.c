@@ -32,7 +32,6 @@ struct json_reader {
     uint64_t total; /* bytes read */
     uint64_t start; /* of the value under way: its opening quote */
     unsigned digits, code, high;
-    bool cut;
     size_t len, depth;
     struct level levels[JSON_DEPTH_MOST];
     char text[JSON_VALUE_MOST];
@@ -98,19 +97,24 @@ static void begin_string(struct json_reader *r, uint64_t at)
     r->role = r->wanted ? ROLE_WANTED : ROLE_SKIPPED;
     r->start = at;
     r->len = 0;
-    r->cut = false;
+}
+
+static void give_value(struct json_reader *r, bool cut)
+{
+    r->role = ROLE_SKIPPED;
+    if (!r->value(r->arg, r->wanted, slice_make(r->text, r->len), cut)) {
+        r->state = JSON_STOPPED;
+        r->role = ROLE_WANTED; /* what is safe ends before it */
+    }
 }
 
 static void end_string(struct json_reader *r)
 {
-    enum role role = r->role;
-
     r->where = WHERE_BETWEEN;
-    r->role = ROLE_SKIPPED;
-    if (role == ROLE_WANTED && !r->value(r->arg, r->wanted, slice_make(r->text, r->len), r->cut)) {
-        r->state = JSON_STOPPED;
-        r->role = ROLE_WANTED; /* what is safe ends before it */
-    }
+    if (r->role == ROLE_WANTED)
+        give_value(r, false);
+    else
+        r->role = ROLE_SKIPPED;
 }
 
 static void keep_name(struct level *l, const char *bytes, size_t n)
@@ -128,19 +132,14 @@ static void keep_name(struct level *l, const char *bytes, size_t n)
 static void keep_value(struct json_reader *r, const char *bytes, size_t n)
 {
     size_t room = sizeof r->text - r->len;
+    bool cut = n > room;
 
-    r->cut = n > room;
-    if (n > room)
+    if (cut)
         n = room;
     memcpy(r->text + r->len, bytes, n);
     r->len += n;
-    if (!r->cut)
-        return;
-    r->role = ROLE_SKIPPED;
-    if (!r->value(r->arg, r->wanted, slice_make(r->text, r->len), true)) {
-        r->state = JSON_STOPPED;
-        r->role = ROLE_WANTED;
-    }
+    if (cut)
+        give_value(r, true);
 }
 
 static void keep(struct json_reader *r, const char *bytes, size_t n)
@@ -346,7 +345,9 @@ enum json_state json_read(struct json_reader *r, struct slice bytes, uint64_t *s
     return r->state;
 }
 
-bool json_is_whole(const struct json_reader *r)
+bool json_end(struct json_reader *r)
 {
-    return r->state == JSON_FINE && r->where == WHERE_BETWEEN && r->depth == 0;
+    if (r->state == JSON_FINE && r->role == ROLE_WANTED)
+        give_value(r, true);
+    return r->state != JSON_STOPPED;
 }

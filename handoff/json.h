@@ -38,8 +38,8 @@ enum json_state {
  * before it. Once it is not FINE nothing is read any more.
  */
 enum json_state json_read(struct json_reader *r, struct slice bytes, uint64_t *safe);
-/* The text is over: inside a value that is wanted, or in anything else that is open, it was cut. */
-bool json_is_whole(const struct json_reader *r);
+/* The text is over: a value that is wanted and not whole is given as cut. False: value said stop. */
+bool json_end(struct json_reader *r);
 
 /* The name of the member that leads here, up names out (0: the innermost); arrays have none. "" beyond the outermost. */
 struct slice json_name(const struct json_reader *r, size_t up);

@@ -46,6 +46,7 @@ static uint64_t read_all(enum edge_format format, struct slice text, unsigned se
         assert(safe >= before && safe <= fed);
         before = safe;
     }
+    edge_reader_end(r);
     edge_reader_free(r);
     return safe;
 }
@@ -71,10 +72,9 @@ static void read_head(struct slice input)
     struct head h = {.status = choice & 0x80 ? 202 : 302, .fields = &field, .n_fields = 1};
     struct found f = {0};
     struct edge_sink sink = sink_of(&f);
-    bool wide;
 
     assert(edge_read_head(&h, &sink));
-    edge_format_of(&h, &wide);
+    assert(f.n == 0 || edge_glance(&h).sends);
     buf_free(&f.text);
 }
 
@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_content(EDGE_FORMAT_HTML, input);
         break;
     case 2:
-        read_content(EDGE_FORMAT_GUESS, input);
+        edge_guess(input);
         break;
     case 3:
         read_head(input);

@@ -93,6 +93,7 @@ static void heads_send_on(void **state)
         struct found f = {0};
         struct edge_sink sink = sink_of(&f);
 
+        assert_true(edge_glance(&h).sends == (slice_search(slice_of(r->name), SLICE("X-")) != 0));
         assert_true(edge_read_head(&h, &sink));
         if (!slice_is(buf_slice(&f.text), r->found))
             fail_msg("%s: %.*s", r->requirement, SLICE_ARG(buf_slice(&f.text)));
@@ -129,25 +130,34 @@ static const struct type_row {
 static void the_type_says_how_to_read(void **state)
 {
     struct head none = {0};
-    bool wide;
 
     (void)state;
-    assert_int_equal(edge_format_of(&none, &wide), EDGE_FORMAT_GUESS);
+    assert_int_equal(edge_glance(&none).format, EDGE_FORMAT_GUESS);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct field field = {SLICE("content-type"), slice_of(types[i].type)};
         struct head h = {.fields = &field, .n_fields = 1};
-        enum edge_format format = edge_format_of(&h, &wide);
+        struct edge_glance g = edge_glance(&h);
 
-        if (format != types[i].format || wide != types[i].wide)
-            fail_msg("%s: %d %d", types[i].type, (int)format, wide);
+        if (g.format != types[i].format || g.wide != types[i].wide || g.sends)
+            fail_msg("%s: %d %d", types[i].type, (int)g.format, g.wide);
     }
+}
+
+static void the_first_letter_says_what_nothing_else_does(void **state)
+{
+    (void)state;
+    assert_int_equal(edge_guess(SLICE("{")), EDGE_FORMAT_JSON);
+    assert_int_equal(edge_guess(SLICE("\xef\xbb\xbf \r\n[1")), EDGE_FORMAT_JSON);
+    assert_int_equal(edge_guess(SLICE(" \n")), EDGE_FORMAT_GUESS);
+    assert_int_equal(edge_guess(SLICE("")), EDGE_FORMAT_GUESS);
+    assert_int_equal(edge_guess(SLICE("x{")), EDGE_FORMAT_NONE);
+    assert_int_equal(edge_guess(SLICE("\0{")), EDGE_FORMAT_NONE);
 }
 
 /* ---- contents ---- */
 
 #define J EDGE_FORMAT_JSON
 #define H EDGE_FORMAT_HTML
-#define G EDGE_FORMAT_GUESS
 
 static const struct body_row {
     const char *requirement;
@@ -199,12 +209,9 @@ static const struct body_row {
     {"brackets that do not match", J, SLICE("{\"a\":[1}"), "unread\n"},
     {"a bracket more", J, SLICE("{}}"), "unread\n"},
     {"another encoding", J, SLICE("{\0\"\0a\0"), "unread\n"},
-    {"an end in the middle", J, SLICE("{\"dist\":{\"tarball\":\"https://a.te"), ""},
+    {"an end in the middle", J, SLICE("{\"dist\":{\"tarball\":\"https://a.te"), "?dist.tarball https://a.te:0\n"},
     {"a number, a word, nothing", J, SLICE("12 true "), ""},
 
-    {"guessed to be JSON", G, SLICE("\xef\xbb\xbf \n{\"dl\":\"https://d.test/\"}"), "cargo.dl https://d.test:443\n"},
-    {"guessed to be none", G, SLICE("x{\"dl\":\"https://d.test/\"}"), ""},
-    {"guessed to be none, from NUL on", G, SLICE("\0{\"dl\":\"https://d.test/\"}"), ""},
 
     {"a link", H, SLICE("<a href=\"https://f.test/a.whl#sha256=0\">a.whl</a>"), "html.a https://f.test:443\n"},
     {"in single quotes", H, SLICE("<A HREF='https://f.test/'>"), "html.a https://f.test:443\n"},
@@ -238,7 +245,7 @@ static const struct body_row {
     {"less-than that begins no tag", H, SLICE("<a data-requires-python=\"<3, <=2\" href=https://f.test/>"), "html.a https://f.test:443\n"},
     {"two of them", H, SLICE("<<a href=https://f.test/>"), "html.a https://f.test:443\n"},
     {"another encoding", H, SLICE("<\0a\0 \0h\0"), "unread\n"},
-    {"an end in the middle", H, SLICE("<a href=\"https://f.te"), ""},
+    {"an end in the middle", H, SLICE("<a href=\"https://f.te"), "?html.a https://f.te:0\n"},
 };
 
 /* All of text in pieces of this many bytes; 0: at once. */
@@ -258,6 +265,7 @@ static void read_text(enum edge_format format, struct slice text, size_t step, s
         assert_true(*safe >= before && *safe <= fed);
         before = *safe;
     }
+    edge_reader_end(r);
     edge_reader_free(r);
 }
 
@@ -372,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_send_on),
         cmocka_unit_test(the_type_says_how_to_read),
+        cmocka_unit_test(the_first_letter_says_what_nothing_else_does),
         cmocka_unit_test(contents_send_on_however_they_are_cut),
         cmocka_unit_test(nothing_of_a_refused_reference_is_safe),
         cmocka_unit_test(a_value_without_end_is_judged_by_its_beginning),
