@@ -310,6 +310,36 @@ const char *service_own_field(const struct service *s)
     return s->own_field;
 }
 
+bool service_is_own_place(const struct policy *p, const struct service *s, bool is_tls, const char *host, uint16_t port)
+{
+    return policy_find(p, host, port) == s && (is_tls ? service_is_tls_port(s, port) : service_is_plain_port(s, port));
+}
+
+bool service_sends_on_to(const struct policy *p, const struct service *s, bool is_tls, const char *host, uint16_t port, bool was_plain)
+{
+    if ((is_tls || was_plain) && service_is_own_place(p, s, is_tls, host, port))
+        return true;
+    for (size_t i = 0; i < s->n_destinations; i++)
+        if (destination_holds(&s->destinations[i], is_tls, slice_of(host), port, was_plain))
+            return true;
+    return false;
+}
+
+bool service_enforces_edges(const struct service *s)
+{
+    return s->enforces_edges;
+}
+
+const struct destination *service_destination(const struct service *s, size_t i)
+{
+    return i < s->n_destinations ? &s->destinations[i] : NULL;
+}
+
+bool service_reads_answers(const struct service *s)
+{
+    return (s->own_field || s->enforces_edges) && !s->unscannable;
+}
+
 bool service_asserts_once(const struct service *s)
 {
     return s->asserts_once;
@@ -333,7 +363,7 @@ bool service_forwards_field(const struct service *s, struct slice name)
         return false;
     if (meaning & FIELD_CREDENTIAL)
         return s->credentials == CREDENTIALS_ALLOW;
-    if (s->own_field && !s->unscannable && slice_is_nocase(name, "accept-encoding"))
+    if (service_reads_answers(s) && slice_is_nocase(name, "accept-encoding"))
         return false;
     if (slice_equals_nocase(name, SLICE("Host")) || slice_equals_nocase(name, SLICE("Content-Length")))
         return true;

@@ -5,6 +5,7 @@
 #ifndef AUTHZ_POLICY_H
 #define AUTHZ_POLICY_H
 
+#include "authz/destination.h"
 #include "authz/identity.h"
 #include "authz/request.h"
 #include "base/conf.h"
@@ -57,6 +58,17 @@ bool service_strips_credentials(const struct service *s); /* client-credentials:
  * exchange); NULL: none. A sandbox's field of that name is a foreign credential.
  */
 const char *service_own_field(const struct service *s);
+/*
+ * May its answers send a client on to this place: one of its own, or one that hands-off-to lists? host is canonical; was_plain: the
+ * client came by plain HTTP. From https on to plain HTTP only where that is listed.
+ */
+bool service_sends_on_to(const struct policy *p, const struct service *s, bool is_tls, const char *host, uint16_t port, bool was_plain);
+bool service_is_own_place(const struct policy *p, const struct service *s, bool is_tls, const char *host, uint16_t port);
+bool service_enforces_edges(const struct service *s); /* handoff-edges: enforce */
+/* Entry i of hands-off-to; NULL behind the last. */
+const struct destination *service_destination(const struct service *s, size_t i);
+/* Are its answers to come without a content coding, so that they can be looked through: for the gateway's credential, or for edges? */
+bool service_reads_answers(const struct service *s);
 bool service_asserts_once(const struct service *s); /* assert.once: each request has a token of its own there */
 /* Is this request field a credential to this service: by its name, or as the gateway's own? */
 bool service_is_credential(const struct service *s, struct slice name);
@@ -64,7 +76,7 @@ bool service_is_credential(const struct service *s, struct slice name);
  * Is this request field forwarded? forward-fields or the preset: what they list. Neither: everything but fields that
  * claim what only a gateway may say (X-Forwarded-For, X-HTTP-Method-Override, ...). Credentials only with
  * client-credentials: allow, hop-by-hop fields never, Host and Content-Length always: they are the proxy's to write.
- * Accept-Encoding not to a service with an own field: its answers are looked through for what that held.
+ * Accept-Encoding not where service_reads_answers.
  */
 bool service_forwards_field(const struct service *s, struct slice name);
 const char *service_audit(const struct service *s); /* "waived: reason", or "" */

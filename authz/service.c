@@ -61,6 +61,10 @@ static const struct conf_key keys[] = {
     {"audit", CONF_TEXT, "", NULL, "\"waived: REASON\" opens the service without an attestation", 0},
     {"audit-max-age", CONF_TIME, "7d", NULL, "how old a passing attestation may be", 0},
     {"observe", CONF_BOOL, "false", NULL, "allow, and record, what the allow rules do not: methods, paths, queries", 0},
+    {"hands-off-to", CONF_LIST, "", NULL,
+     "\"HOST\", \"HOST:PORT\" or \"http://HOST\" (or *.suffix): where its answers may send clients on to, beside its own hosts", 0},
+    {"handoff-edges", CONF_CHOICE, "observe", "observe|enforce",
+     "where its answers send clients on to: record it, or also refuse what hands-off-to does not list", 0},
     {"unscannable", CONF_CHOICE, "refuse", "refuse|allow", "request bodies that cannot be looked into", 0},
     {"websocket", CONF_CHOICE, "refuse", "refuse|allow",
      "GET requests that ask for WebSocket (RFC 6455); what goes through it is scanned frame by frame", 0},
@@ -357,6 +361,21 @@ static bool read_audit(const struct conf_item *item, struct service *s, struct f
     return true;
 }
 
+static bool read_destinations(const struct conf_item *item, struct service *s, struct fault *why)
+{
+    size_t n = conf_list_count(item, "hands-off-to");
+
+    s->destinations = must(calloc(n + 1, sizeof *s->destinations));
+    for (size_t i = 0; i < n; i++) {
+        const char *text = conf_list_text(item, "hands-off-to", i);
+        struct fault bad = {0};
+
+        if (!destination_parse(slice_of(text), &s->destinations[s->n_destinations++], &bad))
+            return conf_refuse(item, "hands-off-to", (int)i, why, "\"%.80s\": %s", text, bad.text);
+    }
+    return true;
+}
+
 static enum service_credentials read_credentials(const struct conf_item *item)
 {
     const char *text = conf_text(item, "client-credentials");
@@ -456,7 +475,8 @@ struct service *service_compile(const struct conf_item *item, size_t index, stru
     s->observe = conf_bool(item, "observe");
     s->unscannable = strcmp(conf_text(item, "unscannable"), "allow") == 0;
     s->websocket = strcmp(conf_text(item, "websocket"), "allow") == 0;
-    if (read_hosts(item, s, why) && read_ports(item, s, why) && read_addresses(item, s, why) &&
+    s->enforces_edges = strcmp(conf_text(item, "handoff-edges"), "enforce") == 0;
+    if (read_hosts(item, s, why) && read_destinations(item, s, why) && read_ports(item, s, why) && read_addresses(item, s, why) &&
         read_scope(item, s, why) && read_own_field(item, s, why) && check_own_field(item, s, why) && read_binds(item, s, why) && read_rules(item, s, why) &&
         read_fields(item, s, why) && read_audit(item, s, why)) {
         read_limits(item, s);
@@ -500,6 +520,7 @@ void service_free(struct service *s)
     rules_free(&s->allow);
     rules_free(&s->deny);
     binds_free(s);
+    free(s->destinations);
     free(s->audit);
     free(s);
 }

@@ -5,6 +5,7 @@
 #ifndef AUTHZ_SERVICE_H
 #define AUTHZ_SERVICE_H
 
+#include "authz/destination.h"
 #include "authz/policy.h"
 #include "authz/rule.h"
 
@@ -51,6 +52,9 @@ struct service {
     char *audit;
     int64_t audit_max_age_ms;
     bool observe, unscannable, websocket;
+    bool enforces_edges;
+    struct destination *destinations; /* that answers may send on to */
+    size_t n_destinations;
 };
 
 /* Compile one item; NULL and why with its place when anything in it is refused. */

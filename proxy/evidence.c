@@ -242,6 +242,49 @@ void evidence_sum(struct worker *k, const struct party *p, const struct sum *s)
     recorder_end(k->recorder, &w, NULL);
 }
 
+/* What stands only where it says something: that an edge is not declared is what all is about. */
+static void put_edge(struct record_writer *w, const struct sight *s)
+{
+    const struct edge *e = &s->edge;
+
+    put_text(w, FIELD_EDGE_KIND, edge_kind_name(e->kind));
+    put_text(w, FIELD_EDGE_SCHEME, e->to.scheme);
+    put_text(w, FIELD_EDGE_HOST, e->to.host);
+    if (e->to.port)
+        record_number(w, FIELD_EDGE_PORT, e->to.port);
+    put_text(w, FIELD_EDGE_LISTED, s->listed);
+    record_bool(w, FIELD_EDGE_DECLARED, s->declared);
+    if (s->refused)
+        record_bool(w, FIELD_EDGE_REFUSED, true);
+    if (e->unclear)
+        record_bool(w, FIELD_EDGE_UNCLEAR, true);
+    if (e->downgrade)
+        record_bool(w, FIELD_EDGE_DOWNGRADE, true);
+    if (e->to.userinfo)
+        record_bool(w, FIELD_EDGE_USERINFO, true);
+    if (e->presigned)
+        put_text(w, FIELD_EDGE_SIGNED, e->signature.method[0] ? e->signature.method : "unknown");
+    if (e->presigned && e->signature.lifetime_s >= 0)
+        record_number(w, FIELD_EDGE_LIFETIME, e->signature.lifetime_s);
+    record_number(w, FIELD_EDGE_COUNT, (int64_t)s->count);
+    record_number(w, FIELD_EDGE_FIRST, s->first_s);
+    record_number(w, FIELD_EDGE_LAST, s->last_s);
+}
+
+void evidence_edge(struct worker *k, const struct exchange *x, const struct sight *s)
+{
+    struct record_writer w = recorder_begin(k->recorder, RECORD_EDGE);
+
+    record_id(&w, FIELD_ID, &s->id);
+    if (x && x->identity)
+        put_text(&w, FIELD_SANDBOX, identity_sandbox(x->identity));
+    put_text(&w, FIELD_SERVICE, s->service);
+    put_text(&w, FIELD_DETAIL, s->edge.why);
+    put_text(&w, FIELD_HOST, s->host);
+    put_edge(&w, s);
+    recorder_end(k->recorder, &w, NULL);
+}
+
 void evidence_connection(struct session *s, enum reason reason, const char *detail)
 {
     struct record_writer w = recorder_begin(s->worker->recorder, RECORD_CONNECTION);

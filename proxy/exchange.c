@@ -251,6 +251,7 @@ void exchange_free(struct exchange *x)
     flow_clear(&x->up);
     flow_clear(&x->down);
     websocket_free(x->websocket);
+    lookout_free(x->lookout);
     spare_put(x, sizeof *x);
 }
 

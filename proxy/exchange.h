@@ -14,10 +14,13 @@
 #define PROXY_EXCHANGE_H
 
 #include "authz/policy.h"
+#include "handoff/edge.h"
 #include "proxy/coding.h"
 #include "proxy/flow.h"
 #include "proxy/session.h"
 #include "proxy/wallet.h"
+
+struct lookout; /* proxy/lookout.c */
 
 enum exchange_state {
     EXCHANGE_STAY = -1, /* a handler's "no change" */
@@ -137,6 +140,8 @@ struct exchange {
     int64_t response_hits;
     bool lasts;            /* the response is a stream of events: it has no end to wait for */
     struct websocket *websocket; /* in SOCKET */
+    enum edge_format edges; /* how the response's content is looked through for places it sends on to */
+    struct lookout *lookout; /* who does; NULL: nobody, or nobody yet */
 };
 
 /* The head of session->message is complete: begin. */
@@ -160,6 +165,8 @@ void evidence_decision(struct exchange *x);
 void evidence_result(struct exchange *x, const char *outcome);
 void evidence_finding(struct exchange *x, const struct hit *hit, const char *place, enum reason reason);
 void evidence_connection(struct session *s, enum reason reason, const char *detail);
+/* Edges that were seen: once, and from then on summed. x is of whom it was seen first; NULL in sums. */
+void evidence_edge(struct worker *w, const struct exchange *x, const struct sight *s);
 /* Refusals of p that were counted, not recorded one by one. */
 void evidence_sum(struct worker *w, const struct party *p, const struct sum *s);
 

@@ -17,6 +17,14 @@ void flow_guard(struct flow *f, struct scan *guard)
     f->guard = guard;
 }
 
+void flow_set_gate(struct flow *f, flow_gate *gate, void *arg, bool holds)
+{
+    assert(!f->holds && !f->total);
+    f->gate = gate;
+    f->gate_arg = arg;
+    f->gate_holds = holds;
+}
+
 static void put(struct flow *f, struct slice bytes)
 {
     if (f->to)
@@ -61,6 +69,16 @@ static void release(struct flow *f, struct slice fresh, uint64_t safe)
     buf_append(&f->held, slice_from(fresh, (size_t)n));
 }
 
+/* *safe: what is so far; the gate may let go of less. */
+static void ask_gate(struct flow *f, struct slice bytes, uint64_t *safe)
+{
+    uint64_t open = f->total;
+
+    f->barred = f->barred || !f->gate(f->gate_arg, bytes, &open);
+    if (open < *safe)
+        *safe = open;
+}
+
 struct hit flow_data(struct flow *f, struct slice bytes)
 {
     uint64_t safe = 0;
@@ -68,13 +86,16 @@ struct hit flow_data(struct flow *f, struct slice bytes)
     struct hit hit = whole ? scan_feed_whole(f->scan, bytes, &safe) : scan_feed(f->scan, bytes, &safe);
 
     f->total += bytes.len;
-    if (f->guard) {
+    if (f->guard)
         f->caught = scan_feed(f->guard, bytes, &safe);
-    } else if (!f->holds) {
+    else if (!f->holds)
+        safe = f->total;
+    if (f->gate)
+        ask_gate(f, bytes, &safe);
+    if (f->holds || f->guard || f->gate_holds)
+        release(f, bytes, safe);
+    else
         emit(f, bytes);
-        return hit;
-    }
-    release(f, bytes, safe);
     return hit;
 }
 
@@ -106,10 +127,14 @@ struct hit flow_end(struct flow *f, struct slice trailers)
         hit = scan_finish(f->scan, &safe);
     if (f->guard)
         f->caught = scan_finish(f->guard, &safe);
-    if (f->holds || f->guard)
+    else if (!f->holds)
+        safe = f->total;
+    if (f->gate)
+        ask_gate(f, slice_make("", 0), &safe);
+    if (f->holds || f->guard || f->gate_holds)
         release(f, slice_make("", 0), safe);
     f->ended = true;
-    if (!f->caught.found && (!hit.found || !f->holds))
+    if (!f->caught.found && !f->barred && (!hit.found || !f->holds))
         end_framing(f, trailers);
     return hit;
 }

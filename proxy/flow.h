@@ -9,10 +9,20 @@
 #include "net/head.h"
 #include "net/stream.h"
 
+/*
+ * Somebody else who must let content go (proxy/lookout.c): looks at the next bytes, of all of them; none: it is over. *safe is how
+ * many bytes of all that came may go on. False: nothing may any more.
+ */
+typedef bool flow_gate(void *arg, struct slice bytes, uint64_t *safe);
+
 struct flow {
     struct scan *scan;
     struct scan *guard;  /* of what must not pass, whatever scan says: see flow_guard */
     struct hit caught;   /* what it found */
+    flow_gate *gate;     /* see flow_set_gate */
+    void *gate_arg;
+    bool gate_holds;
+    bool barred;         /* gate said that nothing may pass any more */
     struct buf held;     /* content not yet safe */
     struct buf ready;    /* framed bytes, kept while there is no stream to write to */
     struct stream *to;   /* NULL: collect in ready */
@@ -31,6 +41,11 @@ void flow_start(struct flow *f, struct scanner *scanner, struct slice token, enu
  * byte is let go, nor an end. After flow_start, before any content.
  */
 void flow_guard(struct flow *f, struct scan *guard);
+/*
+ * Content that only passes is shown to gate too; holds: nothing is let go that it does not call safe, and once it is barred
+ * nothing more, nor an end. After flow_start, before any content. gate and arg are kept.
+ */
+void flow_set_gate(struct flow *f, flow_gate *gate, void *arg, bool holds);
 /* Bytes of content. A found hit means: nothing further is let go (when it holds). */
 struct hit flow_data(struct flow *f, struct slice bytes);
 /* It may stand still here: what guard holds back goes on when it is clean, the content goes on too. */

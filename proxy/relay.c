@@ -166,8 +166,11 @@ static enum exchange_state pass_interim(struct exchange *x, const struct head *h
 {
     struct buf *out = stream_out(x->session->client);
     size_t before = buf_len(out);
+    enum exchange_state next;
     struct hit hit;
 
+    if ((next = lookout_head(x, h, FRAMING_NONE)) != EXCHANGE_STAY)
+        return next;
     if (++x->interims > INTERIM_MAX)
         return service_failed(x, REASON_UPSTREAM_MALFORMED, "too many interim responses");
     if (x->head->minor >= 1)
@@ -229,6 +232,8 @@ static enum exchange_state begin_response(struct exchange *x)
     frame = frame_for(x, h);
     if (x->grant && (next = suspect(x, h, frame.framing)) != EXCHANGE_STAY)
         return next;
+    if ((next = lookout_head(x, h, frame.framing)) != EXCHANGE_STAY)
+        return next;
     rewrite_response(h, &frame, x->worker->gateway, x->worker->via, out);
     if (lines_reflect(x, out, before, &hit))
         return relay_reflected(x, hit, "response head");
@@ -240,6 +245,7 @@ static enum exchange_state begin_response(struct exchange *x)
     flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
     if (x->grant && frame.framing != FRAMING_NONE)
         flow_guard(&x->down, grant_guard(x->grant));
+    lookout_content(x);
     x->down.length = frame.framing == FRAMING_LENGTH ? frame.length : 0;
     flow_attach(&x->down, client, false);
     return EXCHANGE_STAY;
@@ -270,6 +276,8 @@ static enum exchange_state end_response(struct exchange *x)
         relay_note_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");
         if (x->down.caught.found)
             next = relay_reflected(x, x->down.caught, "response body");
+        else if (x->down.barred)
+            next = lookout_refusal(x);
     }
     buf_free(&lines);
     return next;
@@ -312,7 +320,9 @@ static enum exchange_state pass_piece(struct exchange *x, struct slice piece)
     relay_note_hit(x, flow_data(&x->down, piece), "response body");
     if (x->lasts && lasting_may_rest(piece))
         flow_rest(&x->down);
-    return x->down.caught.found ? relay_reflected(x, x->down.caught, "response body") : EXCHANGE_STAY;
+    if (x->down.caught.found)
+        return relay_reflected(x, x->down.caught, "response body");
+    return x->down.barred ? lookout_refusal(x) : EXCHANGE_STAY;
 }
 
 static enum exchange_state take_response(struct exchange *x, bool *more)

@@ -104,7 +104,7 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
     }
     if (r->websocket)
         put_switch(out);
-    if (service_own_field(s) && !service_allows_unscannable(s)) /* so that the answer can be looked through */
+    if (service_reads_answers(s)) /* so that the answer can be looked through */
         buf_append(out, SLICE("Accept-Encoding: identity\r\n"));
     put_framing(out, h->framing, h->length);
     if (h->expect_continue)

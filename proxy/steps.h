@@ -79,6 +79,17 @@ bool admit_tokens(struct exchange *x);
 void admit_junk(struct exchange *x, enum reason why);
 
 /*
+ * Handoff edges (lookout.c): where answers send the client on to.
+ *   head: of a response, before any of it goes out, and how its content is framed. EXCHANGE_STAY, or the state after a refusal.
+ *   content: x->down has been started, and is looked through if there is need to.
+ *   refusal: x->down is barred, or a head was not to pass.
+ */
+enum exchange_state lookout_head(struct exchange *x, const struct head *h, enum framing framing);
+void lookout_content(struct exchange *x);
+enum exchange_state lookout_refusal(struct exchange *x) __attribute__((cold));
+void lookout_free(struct lookout *w);
+
+/*
  * Another policy is in force (decide.c): what it allows goes on under it, by a new connection where the service is
  * another one now and nothing was sent; what it does not allow is refused, or cut, with policy_changed.
  */

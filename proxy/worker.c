@@ -105,6 +105,14 @@ static void on_sum(void *arg, const struct party *p, const struct sum *s)
     evidence_sum(arg, p, s);
 }
 
+static void tell_edges(struct worker *w, bool all)
+{
+    const struct sight *s;
+
+    while ((s = edges_next(w->edges, loop_now_ms(w->loop), all)))
+        evidence_edge(w, NULL, s);
+}
+
 static void on_tick(void *arg)
 {
     struct worker *w = arg;
@@ -119,6 +127,7 @@ static void on_tick(void *arg)
     wallet_tick(w->wallet);
     tally_refresh(w->tally, loop_now_ms(w->loop));
     parties_tick(w->parties, loop_now_ms(w->loop), w->stopping);
+    tell_edges(w, w->stopping);
     look_at_authority(w);
     w->counters->values[COUNTER_JOURNAL_OPEN] = recorder_is_open(w->recorder);
     w->counters->values[COUNTER_RECORDS] = recorder_written(w->recorder);
@@ -192,6 +201,7 @@ static bool read_tally(struct worker *w, struct fault *why)
     if (!tally_own(w->tally, tally_fd_given, why))
         return false;
     close(tally_fd_given);
+    w->edges = edges_new();
     w->parties = parties_new(w->tally, w->lanes, on_sum, w);
     lanes_show(w->lanes, tally_at_work(w->tally));
     w->quota = (struct quota){&w->limits, w->tally, tally_workers(w->tally)};
@@ -446,6 +456,7 @@ static void stop(struct role_context *c)
     w->stopping = true;
     gate_close();
     parties_tick(w->parties, loop_now_ms(w->loop), true);
+    tell_edges(w, true);
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
         next = TAILQ_NEXT(s, link);
         s->closing = true;

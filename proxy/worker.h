@@ -13,6 +13,7 @@
 #include "net/tls.h"
 #include "proxy/asks.h"
 #include "proxy/counters.h"
+#include "proxy/edges.h"
 #include "proxy/limits.h"
 #include "proxy/quota.h"
 #include "proxy/recorder.h"
@@ -49,6 +50,7 @@ struct worker {
     struct counters *counters;
     struct tally *tally;
     struct parties *parties;
+    struct edges *edges; /* that answers were seen to have */
     struct lanes *lanes;
     struct lane idle; /* of connections nobody uses */
     struct quota quota;

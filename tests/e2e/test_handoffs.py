@@ -1,0 +1,375 @@
+"""
+Where answers send their clients on to: recorded always, refused before the client hears of it where the service says
+enforce; and the graph that `exeat handoffs` prints of it.
+"""
+import gzip
+import itertools
+import json
+import re
+import zlib
+
+import pytest
+
+from gateway import Closed, Gateway, exeat, wait_until
+from origin import Origin
+
+SERVICE = """
+  {name}:
+    hosts: [{name}.test]
+    {ports}
+    addresses: ["127.0.0.1:{port}"]
+    allow: ["GET,HEAD /**", "POST,PUT /**"]
+    scope: web
+    audit: "waived: test"
+    {more}
+"""
+DECLARED = 'hands-off-to: ["files.test", "*.cdn.test", "http://plain.test", "odd.test:8443"]'
+
+
+def service(name, port, more="", ports="plain-ports: [80]"):
+    return SERVICE.format(name=name, port=port, more=more, ports=ports)
+
+
+@pytest.fixture(scope="module")
+def origin():
+    o = Origin()
+    yield o
+    o.close()
+
+
+@pytest.fixture(scope="module")
+def secure(pki):
+    o = Origin(pki[1], pki[2])
+    yield o
+    o.close()
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory, origin, secure, pki):
+    tls = f"ca-file: {pki[0]}"
+    listed = service("observed", origin.port) + service("enforced", origin.port, f"handoff-edges: enforce\n    {DECLARED}")
+    listed += service("lax", origin.port, "handoff-edges: enforce\n    unscannable: allow")
+    listed += service("other", origin.port)
+    listed += service("registry", secure.port, f"{tls}\n    handoff-edges: enforce\n    {DECLARED}", "ports: [443, 8443]")
+    listed += service("upload", secure.port, tls, "ports: [443]")
+    g = Gateway(tmp_path_factory.mktemp("handoffs") / "state", listed).start()
+    yield g
+    assert g.stop() == 0, g.output().decode()
+
+
+@pytest.fixture(scope="module")
+def token(gateway):
+    return gateway.token("web")
+
+
+counter = itertools.count()
+
+
+def answer(body=b"", kind="text/html", status="200 OK", fields=""):
+    body = body if isinstance(body, bytes) else body.encode()
+    kind = f"Content-Type: {kind}\r\n" if kind else ""
+    return f"HTTP/1.1 {status}\r\n{kind}Content-Length: {len(body)}\r\n{fields}\r\n".encode() + body
+
+
+def chunked(pieces, kind="application/json"):
+    yield f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    for piece in pieces:
+        yield b"%x\r\n%s\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"
+
+
+class Answer:
+    def __init__(self, answer, raw, request):
+        self.answer, self.raw, self.request = answer, raw, request
+        self.status, self.reason = (answer.status, answer.reason) if answer else (None, None)
+
+
+def ask(gateway, token, origin, host, raw, method="GET", body=b"", fields=""):
+    """One request that is answered with raw; what the client has of it. Its answer is None when that was cut."""
+    origin.clear()
+    origin.script = lambda request: list(raw) if not isinstance(raw, bytes) else raw
+    path = f"/{next(counter)}"
+    length = f"Content-Length: {len(body)}\r\n" if body else ""
+    if host in ("registry.test", "upload.test"):
+        wire = gateway.tunnel(host, token)
+        wire.send(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{length}{fields}\r\n".encode() + body)
+    else:
+        wire = gateway.connect()
+        wire.send(f"{method} http://{host}{path} HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: Bearer {token}\r\n"
+                  f"{length}{fields}\r\n".encode() + body)
+    seen = b""
+    try:
+        wire.more()
+        while b"\r\n\r\n" not in wire.buffer:
+            wire.more()
+        result = wire.response(method)
+        seen = result.body
+    except Closed:
+        result, seen = None, wire.buffer
+    wire.close()
+    return Answer(result, seen, origin.requests[0])
+
+
+def edges(gateway, service, **want):
+    found = [r["edge"] for r in gateway.records(kind="edge", service=service)]
+    return [e for e in found if all(e.get(k) == v for k, v in want.items())]
+
+
+def wait_for_edge(gateway, service, **want):
+    return wait_until(lambda: edges(gateway, service, **want), f"an edge of {service}: {want}")[-1]
+
+
+def result_of(gateway, path):
+    [decision] = [r for r in gateway.records(kind="decision") if r.get("http", {}).get("path") == path]
+    return wait_until(lambda: gateway.records(kind="result", id=decision["id"]), "the result")[0]
+
+
+# ---- heads
+
+FIELDS = [  # the field, the kind of edge
+    ("Location: https://{host}/a", "location", "302 Found"),
+    ("Location: //{host}/a", "location", "301 Moved"),
+    ("Location: /\\{host}/a", "location", "302 Found"),
+    ("Location: https://{host}/v2/x/blobs/uploads/1", "upload", "202 Accepted"),
+    ("Content-Location: https://{host}/a", "content-location", "200 OK"),
+    ("Link: </x>; rel=prev, <https://{host}/a>; rel=next", "link", "200 OK"),
+    ("Refresh: 0; url=https://{host}/", "refresh", "200 OK"),
+    ('WWW-Authenticate: Bearer realm="https://{host}/token",service="x"', "authenticate", "401 Unauthorized"),
+    ('Report-To: {{"endpoints":[{{"url":"https://{host}/"}}]}}', "report", "200 OK"),
+]
+
+
+@pytest.mark.parametrize("field,kind,status", FIELDS)
+def test_a_head_that_sends_on_is_recorded(gateway, token, origin, field, kind, status):
+    host = f"a{next(counter)}.test"
+    got = ask(gateway, token, origin, "observed.test", answer(status=status, fields=field.format(host=host) + "\r\n", kind="image/png"))
+    assert got.status == int(status[:3])
+    edge = wait_for_edge(gateway, "observed", host=host)
+    assert edge["kind"] == kind and edge["declared"] is False and edge["count"] == 1
+    assert "refused" not in edge and "listed" not in edge
+
+
+@pytest.mark.parametrize("field,kind,status", FIELDS)
+def test_a_head_that_sends_on_to_nowhere_declared_is_refused(gateway, token, origin, field, kind, status):
+    host = f"a{next(counter)}.test"
+    raw = answer(b"body", status=status, fields=field.format(host=host) + "\r\n", kind="image/png")
+    got = ask(gateway, token, origin, "enforced.test", raw)
+    assert (got.status, got.reason) == (502, "handoff_undeclared") and host.encode() in got.raw and b"body" not in got.raw
+    edge = wait_for_edge(gateway, "enforced", host=host)
+    assert edge["kind"] == kind and edge["refused"] is True
+    assert host in result_of(gateway, got.request.target)["detail"]
+
+
+@pytest.mark.parametrize("field,kind,status", FIELDS)
+@pytest.mark.parametrize("host", ["files.test", "x.cdn.test"])
+def test_a_head_that_sends_on_to_where_it_may_passes(gateway, token, origin, field, kind, status, host):
+    got = ask(gateway, token, origin, "enforced.test", answer(status=status, fields=field.format(host=host) + "\r\n", kind="image/png"))
+    assert got.status == int(status[:3])
+    assert wait_for_edge(gateway, "enforced", host=host, kind=kind)["declared"] is True
+
+
+PLACES = [  # from, Location, may it pass?
+    ("enforced.test", "/next", True),
+    ("enforced.test", "http://enforced.test/next", True),
+    ("enforced.test", "https://enforced.test/next", False),  # it lists no port for TLS
+    ("enforced.test", "http://enforced.test:81/next", False),
+    ("enforced.test", "http://files.test/", True),  # the client came by plain HTTP
+    ("enforced.test", "https://files.test:444/", False),
+    ("enforced.test", "https://odd.test:8443/", True),
+    ("enforced.test", "https://odd.test/", False),
+    ("enforced.test", "https://cdn.test/", False),
+    ("enforced.test", "https://files.test.evil.test/", False),
+    ("enforced.test", "https://files.test@evil.test/", False),
+    ("enforced.test", "https://evil.test@files.test/", False),  # user information never
+    ("enforced.test", "https://files.test\\@evil.test/", True),  # every reader stops at the backslash, or goes nowhere
+    ("enforced.test", "https://10.0.0.1/", False),
+    ("enforced.test", "https://files%2etest/", False),
+    ("enforced.test", "ftp://files.test/", False),
+    ("enforced.test", "mailto:a@files.test", True),
+    ("registry.test", "https://registry.test/next", True),
+    ("registry.test", "https://registry.test:8443/next", True),
+    ("registry.test", "http://registry.test/next", False),
+    ("registry.test", "https://files.test/", True),
+    ("registry.test", "http://files.test/", False),  # down to what can be read on the way
+    ("registry.test", "http://plain.test/", True),   # declared to be so
+    ("registry.test", "https://plain.test/", False),
+    ("registry.test", "ws://files.test/", False),
+    ("registry.test", "wss://files.test/", True),
+    ("observed.test", "ftp://a:b@nowhere.test/", True),
+]
+
+
+@pytest.mark.parametrize("host,place,passes", PLACES)
+def test_where_a_redirect_may_lead(gateway, token, origin, secure, host, place, passes):
+    raw = answer(status="302 Found", fields=f"Location: {place}\r\n", kind="")
+    got = ask(gateway, token, secure if host == "registry.test" else origin, host, raw)
+    assert (got.status, got.reason) == ((302, None) if passes else (502, "handoff_undeclared"))
+
+
+def test_what_else_is_recorded_of_a_place(gateway, token, secure):
+    query = "X-Amz-Expires=900&X-Amz-Signature=0123456789abcdef"
+    raw = answer(status="307 Temporary Redirect", fields=f"Location: http://u:p@observed.test/x?{query}\r\n")
+    assert ask(gateway, token, secure, "upload.test", raw).status == 307
+    edge = wait_for_edge(gateway, "upload", kind="location")
+    del edge["first"], edge["last"]
+    assert edge == {"kind": "location", "scheme": "http", "host": "observed.test", "port": 80, "listed": "observed", "declared": False,
+                    "downgrade": True, "userinfo": True, "signed": "unknown", "lifetime_s": 900, "count": 1}
+    assert "0123456789abcdef" not in (gateway.directory / "journal").glob("*.ndjson").__next__().read_text()
+
+
+def test_alt_svc_is_recorded_and_goes_no_further(gateway, token, origin):
+    got = ask(gateway, token, origin, "enforced.test", answer(fields='Alt-Svc: h3="alt.test:443"\r\n', kind=""))
+    assert got.status == 200 and got.answer.field("Alt-Svc") is None
+    assert wait_for_edge(gateway, "enforced", kind="alt-svc")["host"] == "alt.test"
+
+
+@pytest.mark.parametrize("status", [307, 308])
+def test_a_body_is_not_sent_on_to_another_host(gateway, token, origin, status):
+    """Not even to one that is declared: it would have what was meant for this one (RD-8)."""
+    there = answer(status=f"{status} Go", fields="Location: https://files.test/\r\n", kind="")
+    here = answer(status=f"{status} Go", fields="Location: http://enforced.test/x\r\n", kind="")
+    got = ask(gateway, token, origin, "enforced.test", there, method="POST", body=b"secret plans")
+    assert (got.status, got.reason) == (502, "handoff_undeclared")
+    assert "request's body" in result_of(gateway, got.request.target)["detail"]
+    assert ask(gateway, token, origin, "enforced.test", here, method="POST", body=b"secret plans").status == status
+    assert ask(gateway, token, origin, "enforced.test", there).status == status  # there is no body
+    assert ask(gateway, token, origin, "observed.test", there, method="POST", body=b"secret plans").status == status
+
+
+def test_early_hints_are_read_too(gateway, token, origin):
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: <https://hint.test/>; rel=preload\r\n\r\n"
+    got = ask(gateway, token, origin, "enforced.test", [hints + answer(kind="")])
+    assert (got.status, got.reason) == (502, "handoff_undeclared")
+
+
+# ---- contents
+
+CONTENTS = [  # content type, text around a URL, the kind of edge
+    ("application/json", '{{"versions":{{"1.0.0":{{"dist":{{"tarball":"{url}"}}}}}}}}', "dist.tarball"),
+    ("application/vnd.npm.install-v1+json", '{{"dist":{{"tarball":"{url}"}}}}', "dist.tarball"),
+    ("application/json; charset=utf-8", '{{"dist":{{"t\\u0061rball":"{url}"}}}}', "dist.tarball"),
+    ("text/plain", '{{"dl":"{url}","api":"/x"}}', "cargo.dl"),
+    ("", ' {{"dl":"{url}"}}', "cargo.dl"),
+    ("application/octet-stream", '{{"dl":"{url}"}}', "cargo.dl"),
+    ("application/vnd.pypi.simple.v1+json", '{{"files":[{{"url":"{url}"}}]}}', "files.url"),
+    ("application/vnd.pypi.simple.v1+html", '<a href="{url}#sha256=0">x</a>', "html.a"),
+    ("text/html", "<A HREF={url}>x</A>", "html.a"),
+    ("text/html", '<base href="{url}">', "html.base"),
+    ("text/html", '<meta http-equiv=refresh content="0;url={url}">', "refresh"),
+    ("application/vnd.git-lfs+json", '{{"objects":[{{"actions":{{"upload":{{"href":"{url}"}}}}}}]}}', "lfs.href"),
+    ("application/vnd.oci.image.manifest.v1+json", '{{"layers":[{{"urls":["{url}"]}}]}}', "manifest.urls"),
+    ("application/vnd.docker.distribution.manifest.v2+json", '{{"layers":[{{"urls":["{url}"]}}]}}', "manifest.urls"),
+]
+
+
+def pieces(text, size):
+    return [text[i:i + size] for i in range(0, len(text), size)]
+
+
+@pytest.mark.parametrize("kind,text,edge", CONTENTS)
+def test_a_content_that_sends_on_is_recorded(gateway, token, origin, kind, text, edge):
+    host = f"a{next(counter)}.test"
+    text = text.format(url=f"https://{host}/a").encode()
+    assert ask(gateway, token, origin, "observed.test", answer(text, kind)).raw == text
+    assert wait_for_edge(gateway, "observed", host=host)["kind"] == edge
+
+
+@pytest.mark.parametrize("size", [1, 7, 100000])
+@pytest.mark.parametrize("kind,text,edge", CONTENTS)
+def test_a_content_is_cut_before_it_sends_on_to_nowhere_declared(gateway, token, origin, kind, text, edge, size):
+    host = f"a{next(counter)}.test"
+    text = text.format(url=f"https://{host}/a").encode()
+    got = ask(gateway, token, origin, "enforced.test", chunked(pieces(text, size), kind))
+    assert got.answer is None or got.status == 502
+    assert host.encode() not in got.raw or got.reason == "handoff_undeclared"
+    assert b"https:" not in got.raw or got.reason == "handoff_undeclared"
+    assert wait_for_edge(gateway, "enforced", host=host)["refused"] is True
+    result = result_of(gateway, got.request.target)
+    assert result["reason"] == "handoff_undeclared" and host in result["detail"] and edge in result["detail"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100000])
+@pytest.mark.parametrize("kind,text,edge", CONTENTS)
+def test_a_content_that_sends_on_to_where_it_may_is_whole(gateway, token, origin, kind, text, edge, size):
+    text = text.format(url="https://files.test/a").encode()
+    got = ask(gateway, token, origin, "enforced.test", chunked(pieces(text, size), kind))
+    assert got.raw == text and got.status == 200
+
+
+def test_what_nobody_follows_passes(gateway, token, origin):
+    """Names beside those that clients follow, relative links, types that send nobody on."""
+    for kind, text in [("application/json", '{"homepage":"https://x.test","dist":{"tarball":"../a.tgz"}}'), ("text/html", "<a href=../x>"),
+                       ("image/png", "<a href=https://x.test>"), ("text/plain", "<a href=https://x.test>"), ("application/json", ""),
+                       ("application/zip", '{"dl":"https://x.test"}')]:
+        got = ask(gateway, token, origin, "enforced.test", answer(text, kind))
+        assert (got.status, got.raw) == (200, text.encode()), kind
+
+
+UNREADABLE = [
+    answer('{"a":[}', "application/json"),
+    answer('{"a":' * 70, "application/json"),
+    answer('{"dl":"x"}'.encode("utf-16"), "application/json"),
+    answer('{"dl":"x"}', "application/json; charset=utf-16"),
+    answer('<a title="<a href=x>', "text/html"),
+    answer('"x"}', "application/json", status="206 Partial Content", fields="Content-Range: bytes 3-6/9\r\n"),
+    answer(gzip.compress(b'{"dl":"x"}'), "application/json", fields="Content-Encoding: gzip\r\n"),
+    answer(b"whatever", "application/json", fields="Content-Encoding: br\r\n"),
+    answer(b"whatever", "text/plain", fields="Content-Encoding: br\r\n"),
+]
+
+
+@pytest.mark.parametrize("raw", UNREADABLE)
+def test_what_cannot_be_looked_through_is_refused_where_that_is_enforced(gateway, token, origin, raw):
+    got = ask(gateway, token, origin, "enforced.test", raw)
+    assert result_of(gateway, got.request.target)["reason"] == "handoff_unreadable"
+    assert ask(gateway, token, origin, "observed.test", raw).status == int(raw[9:12])
+
+
+def test_answers_to_be_looked_through_are_asked_for_plain(gateway, token, origin):
+    got = ask(gateway, token, origin, "enforced.test", answer(), fields="Accept-Encoding: gzip\r\n")
+    assert got.request.field("Accept-Encoding") == "identity"
+    got = ask(gateway, token, origin, "lax.test", answer(), fields="Accept-Encoding: gzip\r\n")
+    assert got.request.field("Accept-Encoding") == "gzip"
+
+
+def test_a_packed_answer_is_opened_to_be_observed(gateway, token, origin):
+    text = json.dumps({"dist": {"tarball": "https://packed.test/a"}, "readme": "x" * 100000}).encode()
+    packed = gzip.compress(text[:50]) + gzip.compress(text[50:])
+    for host in ("observed", "lax"):
+        got = ask(gateway, token, origin, f"{host}.test", answer(packed, "application/json", fields="Content-Encoding: gzip\r\n"))
+        assert gzip.decompress(got.raw) == text
+        assert wait_for_edge(gateway, host, host="packed.test")["kind"] == "dist.tarball"
+
+
+def test_a_packed_answer_that_is_none_is_told(gateway, token, origin):
+    for body in (b"no gzip at all", gzip.compress(bytes(30_000_000))):
+        before = len(edges(gateway, "observed", kind="unread"))
+        got = ask(gateway, token, origin, "observed.test", answer(body, "application/json", fields="Content-Encoding: gzip\r\n"))
+        assert got.raw == body
+    details = {r.get("detail") for r in gateway.wait_for(kind="edge", service="observed") if r["edge"]["kind"] == "unread"}
+    assert "gzip that is damaged, or opens to too much" in details and before is not None
+
+
+def test_a_thousand_links_are_one_record(gateway, token, origin):
+    """And its sum, told when the gateway stops or a minute has passed."""
+    document = {"versions": {f"1.0.{n}": {"dist": {"tarball": f"https://many.test/a-{n}.tgz"}} for n in range(1000)}}
+    got = ask(gateway, token, origin, "observed.test", answer(json.dumps(document), "application/json"))
+    assert got.status == 200
+    wait_for_edge(gateway, "observed", host="many.test")
+    assert len(edges(gateway, "observed", host="many.test")) == 1
+
+
+def test_more_places_than_are_kept_apart_are_counted_together(gateway, token, origin):
+    document = {"versions": {str(n): {"dist": {"tarball": f"https://h{n}.flood.test/"}} for n in range(3000)}}
+    got = ask(gateway, token, origin, "observed.test", answer(json.dumps(document), "application/json"))
+    assert got.status == 200
+    wait_for_edge(gateway, "observed", kind="others")
+    assert len([e for e in edges(gateway, "observed") if e.get("host", "").endswith("flood.test")]) <= 512
+
+
+def test_ten_megabytes_pass_as_they_are(gateway, token, origin):
+    document = {"versions": {str(n): {"dist": {"tarball": f"https://files.test/{n}"}, "readme": "y" * 9000} for n in range(1100)}}
+    text = json.dumps(document).encode()
+    for host in ("observed.test", "enforced.test"):
+        got = ask(gateway, token, origin, host, chunked(pieces(text, 50000)))
+        assert zlib.crc32(got.raw) == zlib.crc32(text)
