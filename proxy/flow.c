@@ -103,7 +103,7 @@ void flow_rest(struct flow *f)
 {
     uint64_t safe = 0;
 
-    if (!f->guard || f->caught.found)
+    if (!f->guard || f->caught.found || f->gate_holds)
         return;
     f->caught = scan_pause(f->guard, &safe);
     release(f, slice_make("", 0), safe);

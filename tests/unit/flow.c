@@ -120,6 +120,50 @@ static void nothing_of_a_secret_is_let_go(void **state)
         }
 }
 
+/* Lets go of what lies before the first '!', and bars the rest; a '?' holds until the next byte has come. */
+static bool gate(void *arg, struct slice bytes, uint64_t *safe)
+{
+    uint64_t *seen = arg;
+    ptrdiff_t at = slice_find(bytes, '!');
+
+    if (at >= 0)
+        *safe = *seen + (uint64_t)at;
+    else if (slice_ends(bytes, SLICE("?")))
+        *safe -= 1;
+    *seen += bytes.len;
+    return at < 0;
+}
+
+static void a_gate_lets_go_of_what_it_says_and_of_no_end(void **state)
+{
+    static const struct {
+        const char *name, *pieces[4], *passes;
+        bool barred, holds;
+    } cases[] = {
+        {"all of it", {"abc", "def"}, "abcdef", false, true},
+        {"what it has no say in yet", {"ab?", "c"}, "ab?c", false, true},
+        {"nothing behind what it bars", {"ab", "c!d", "e"}, "abc", true, true},
+        {"the same in one piece", {"ab!cd"}, "ab", true, true},
+        {"all of it where it only looks", {"ab", "c!d", "e"}, "abc!de", true, false},
+    };
+    const struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct flow flow;
+        uint64_t seen = 0;
+
+        flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_CLOSE, false);
+        flow_set_gate(&flow, gate, &seen, cases[i].holds);
+        for (size_t p = 0; p < 4 && cases[i].pieces[p] && !(flow.barred && cases[i].holds); p++)
+            flow_data(&flow, slice_of(cases[i].pieces[p]));
+        if (!flow.barred)
+            flow_end(&flow, SLICE(""));
+        if (flow.barred != cases[i].barred || !slice_is(buf_slice(&flow.ready), cases[i].passes))
+            fail_msg("%s: %.*s", cases[i].name, SLICE_ARG(buf_slice(&flow.ready)));
+        flow_clear(&flow);
+    }
+}
+
 /* What only looks lets all go at once, and says what it saw. */
 static void what_only_looks_holds_nothing(void **state)
 {
@@ -216,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_of_a_secret_is_let_go),
         cmocka_unit_test(what_only_looks_holds_nothing),
+        cmocka_unit_test(a_gate_lets_go_of_what_it_says_and_of_no_end),
         cmocka_unit_test(trailers_follow_the_last_chunk),
         cmocka_unit_test(an_empty_body_is_framed),
         cmocka_unit_test(a_guard_lets_nothing_of_it_go),
