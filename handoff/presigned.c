@@ -60,12 +60,12 @@ static void take(struct signs *s, struct slice name, struct slice value)
 static bool read_time(const char *text, int64_t *out)
 {
     struct tm tm = {0};
-    int n = sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec);
 
-    if (n < 3)
-        return false;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
+    if (!strptime(text, "%Y-%m-%dT%H:%M:%S", &tm)) {
+        tm = (struct tm){0};
+        if (!strptime(text, "%Y-%m-%d", &tm))
+            return false;
+    }
     *out = timegm(&tm);
     return true;
 }
