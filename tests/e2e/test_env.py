@@ -58,6 +58,7 @@ class Sandbox:
         self.token = gateway.token("all:read", sandbox=self.name)
         self.environment = clean_environment(HOME=str(home), LANG="C.UTF-8", EXEAT_CONFIG=str(gateway.config), GIT_CONFIG_GLOBAL="/dev/null",
                                              CARGO_HOME=str(home / "cargo"), GOPATH=str(home / "go"), GOCACHE=str(home / "gocache"))
+        self.environment |= {"CARGO_UNSTABLE_SPARSE_REGISTRY": "true", "RUSTC_BOOTSTRAP": "1"}  # Debian's cargo has it, not yet stable
         rust = os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup"))
         if Path(rust).exists():
             self.environment["RUSTUP_HOME"] = rust
