@@ -56,7 +56,7 @@ E2E_JOBS ?= $(shell expr $$(nproc) + 1)
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
 
-.PHONY: neighbours lifetimes programs scenario lab all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
+.PHONY: neighbours clients lifetimes programs scenario lab all help deps test-deps man docs bench profile force unit e2e clang lint check sanitize fuzz fuzz-build differential soak demo run bare install clean
 .SECONDARY:
 
 all: $(B)/exeat $(patsubst %,$(B)/%,$(HELPERS)) ## build everything (V=1: show the commands)
@@ -76,6 +76,12 @@ $(B)/.deps: tests/install
 
 neighbours: test-deps $(B)/exeat $(patsubst %,$(B)/bench/%,load origin flood) ## hostile sandboxes beside an honest one, for some minutes
 	@EXEAT=$(abspath $(B)/exeat) NEIGHBOURS_ROUNDS=30 NEIGHBOURS_TURN=2 NEIGHBOURS_NOISE=0 $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_neighbours.py
+
+clients: test-deps all ## the clients that check does without: Node 24 and verdaccio (npm fetches them), Gradle
+	@tests/install clients
+	@mkdir -p $(B)/clients && cp tests/clients.json $(B)/clients/package.json
+	@cd $(B)/clients && npm install --silent --no-audit --no-fund --omit=optional
+	@EXEAT=$(abspath $(B)/exeat) CLIENTS=$(abspath $(B)/clients) $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/long_clients.py
 
 lifetimes: test-deps all ## a clone and an install of three minutes with tokens of thirty seconds, no request failed
 	@EXEAT=$(abspath $(B)/exeat) LIFETIMES="180 30" $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_lifetimes.py
