@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import PATIENCE, Gateway, exeat
+from gateway import EXEAT, PATIENCE, TREE, Gateway, exeat
 from origin import make_pki
 from registries import CARGO, DEBIAN, GIT, GO, HOSTS, MAVEN, NPM, OCI, PYPI, WHEEL, WORDS, Registries
 from relay import Relay
@@ -28,6 +28,11 @@ SERVICE = """
     scope: all:read
     audit: "waived: test"
 """
+
+
+POM = ("<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId><version>1</version><packaging>pom"
+       "</packaging><build><extensions><extension><groupId>test.exeat</groupId><artifactId>hello</artifactId><version>1</version>"
+       "</extension></extensions></build></project>")
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,71 @@ def test_the_registries_themselves_take_what_they_are_sent(registries, host, met
     if host not in (GIT, OCI):
         assert registries[host].written == [f"{method} {target}"]
         registries[host].written.clear()
+
+
+# ---- what docs/clients.md tells an operator to type
+
+
+def test_the_services_of_the_page_are_a_configuration(tmp_path, gateway):
+    listed = re.search(r"(?ms)^```yaml\n(services:.*?)^```", (TREE / "docs/clients.md").read_text())[1]
+    (tmp_path / "proxy.conf").write_text(gateway.config.read_text().split("services:")[0].replace("state: .", f"state: {gateway.directory}")
+                                         .replace("issuer/", f"{gateway.directory}/issuer/").replace("canaries.json", f"{gateway.directory}/canaries.json")
+                                         + listed)
+    exeat("config", "check", config=tmp_path / "proxy.conf")
+    assert all(f"preset: {preset}," in listed for preset in PRESETS.values())
+
+
+def sections():
+    page = (TREE / "docs/clients.md").read_text().split("## Installing from registries", 1)[1].split("## When something is refused", 1)[0]
+    found = re.findall(r"(?ms)^### (\w+)\n.*?^```sh\n(.*?)^```", page)
+    assert len(found) == len(PRESETS)
+    return found
+
+
+HERE_IS = {"npm.example": NPM, "pypi.example": PYPI, "deb.example": DEBIAN, "oci.example": OCI, "git.example": GIT, "cargo.example": CARGO,
+           "go.example": GO, "maven.example": MAVEN, "some-package": "exeat-hello"}
+
+
+def put_programs(sandbox, pip):
+    """As a sandbox has them: pip's own environment, apt's own root, images that need no signature."""
+    apt, programs = Apt(sandbox, "https://nowhere.test"), sandbox.home / "bin"
+    programs.mkdir()
+    apt.options += ["-o", "APT::Get::Download-Only=true"]
+    for name, words in (("pip", (*pip, '"$@"', "--target", "lib")), ("apt-get", ("/usr/bin/apt-get", *apt.options, '"$@"'))):
+        (programs / name).write_text("#!/bin/sh\nexec " + " ".join(str(w) for w in words) + "\n")
+        (programs / name).chmod(0o755)
+    (sandbox.home / ".config/containers").mkdir(parents=True)
+    (sandbox.home / ".config/containers/policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+    sandbox.environment["PATH"] = f"{programs}:{EXEAT.parent}:{sandbox.environment['PATH']}"
+
+
+def put_project(sandbox):
+    """Something that needs something, of each kind."""
+    make_crate(sandbox.home)
+    (sandbox.home / "Cargo.toml").write_text((sandbox.home / "Cargo.toml").read_text().replace(', registry = "here"', ""))
+    (sandbox.home / "go.mod").write_text(f"module x.test/x\n\ngo 1.19\n\nrequire {sandbox.registries[GO].module} v1.0.0\n")
+    (sandbox.home / "pom.xml").write_text(POM)
+
+
+GOT = {"npm": "node_modules/exeat-hello/index.js", "pip": "lib/exeat_hello/__init__.py", "apt": "apt/cache/archives/exeat-hello_1.*_all.deb",
+       "skopeo": "hello/manifest.json", "git": "hello/README", "cargo": "cargo/registry/cache/*/exeat-hello-1.0.0.crate",
+       "go": "go/pkg/mod/code.test/!team/hello@v1.0.0/hello.go", "Maven": ".m2/repository/test/exeat/hello/1/hello-1.jar"}
+
+
+@pytest.mark.parametrize("client,block", sections(), ids=[name for name, _ in sections()])
+def test_what_the_page_says_installs(sandbox, pip, gateway, client, block):
+    put_programs(sandbox, pip)
+    put_project(sandbox)
+    archive, list_ = sandbox.registries[DEBIAN].key, sandbox.home / "apt/sources.list"
+    (sandbox.home / "vm1.jwt").write_text(sandbox.token)
+    for is_, here in {**HERE_IS, "/usr/share/keyrings/archive.gpg": str(archive), "/etc/apt/sources.list": str(list_)}.items():
+        block = block.replace(is_, here)
+    with Relay(sandbox.home, f"127.0.0.1:{gateway.port}", "--token-file", sandbox.home / "vm1.jwt") as relay:
+        more = {"GOSUMDB": sandbox.registries[GO].sums.verifier, "GOFLAGS": "-modcacherw",
+                "MAVEN_OPTS": f"-XX:TieredStopAtLevel=1 -Duser.home={sandbox.home}"}
+        passed(sandbox.bare("/bin/sh", "-ec", block.replace("127.0.0.1:3199", relay.at), **more))
+    assert list(sandbox.home.glob(GOT[client])), client
+    assert sandbox.refused() == []
 
 
 # ---- npm
@@ -375,10 +445,7 @@ def test_maven_resolves_and_is_refused_a_deployment(sandbox, gateway):
     (home / "token.jwt").write_text(sandbox.token)
     (home / "settings.xml").write_text(f"<settings><mirrors><mirror><id>here</id><mirrorOf>*</mirrorOf><url>{url}</url></mirror></mirrors>"
                                        "</settings>")
-    (home / "pom.xml").write_text(
-        "<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId><version>1</version><packaging>pom"
-        "</packaging><build><extensions><extension><groupId>test.exeat</groupId><artifactId>hello</artifactId><version>1</version>"
-        "</extension></extensions></build></project>")
+    (home / "pom.xml").write_text(POM)
     (home / "loot.jar").write_text("loot\n")
     with Relay(home, f"127.0.0.1:{gateway.port}", "--token-file", home / "token.jwt") as relay:
         answer = sandbox.run("maven", "mvn", "-B", "-q", "-C", "-s", "settings.xml", "-Dmaven.repo.local=repo",
