@@ -253,6 +253,21 @@ static void json_dropped(const struct explanation *e, struct buf *out)
     buf_char(out, ']');
 }
 
+static void text_edges(const struct service *s, struct buf *out)
+{
+    if (!service_enforces_edges(s))
+        return;
+    buf_text(out, "Its answers may send the client on to its own hosts");
+    for (size_t i = 0; service_destination(s, i); i++) {
+        const struct destination *d = service_destination(s, i);
+
+        buf_printf(out, ", %s%s", d->plain ? "http://" : "", d->host);
+        if (d->port)
+            buf_printf(out, ":%u", (unsigned)d->port);
+    }
+    buf_text(out, "; others are refused (handoff-edges: enforce).\n");
+}
+
 static void text_answer(const struct explanation *e, struct buf *out)
 {
     const struct decision *d = &e->decision;
@@ -271,6 +286,7 @@ static void text_answer(const struct explanation *e, struct buf *out)
         buf_printf(out, ", rule \"%s\"", d->rule);
     buf_text(out, strcmp(e->method, "CONNECT") == 0 ? ". Each request inside is judged by itself.\n" : ".\n");
     text_dropped(e, out);
+    text_edges(d->service, out);
 }
 
 static void json_member(struct buf *out, const char *name, const char *value)
@@ -295,6 +311,8 @@ static void json_answer(const struct explanation *e, struct buf *out)
     json_member(out, "service", d->service ? service_name(d->service) : "");
     json_member(out, "rule", d->rule);
     buf_printf(out, ",\"observed\":%s", d->observed ? "true" : "false");
+    if (d->service)
+        json_member(out, "handoff_edges", service_enforces_edges(d->service) ? "enforce" : "observe");
     json_dropped(e, out);
     buf_text(out, ",\"steps\":[");
     buf_append(out, buf_slice(&e->steps));

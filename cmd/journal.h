@@ -9,5 +9,7 @@
 
 /* --directory, or journal.directory of the configuration (give); NULL and why. */
 char *journal_directory(const struct invocation *inv, struct fault *why);
+/* An option that is RFC 3339, a date, or a time ago: 15m. *ns: since 1970; 0 when it was not given. */
+bool journal_moment(const struct invocation *inv, const char *option, int64_t *ns, struct fault *why);
 
 #endif

@@ -174,23 +174,6 @@ static bool print_line(void *arg, struct slice line)
     return p->status == STATUS_YES;
 }
 
-/* RFC 3339, a date, or a time ago: 15m. */
-static bool read_moment(const struct invocation *inv, const char *name, int64_t *ns, struct fault *why)
-{
-    const char *text = option_text(inv->options, name);
-    int64_t ago_ms;
-
-    *ns = 0;
-    if (!text || clock_parse(slice_of(text), ns))
-        return true;
-    if (conf_parse_time(slice_of(text), &ago_ms)) {
-        *ns = clock_wall_ns() - ago_ms * 1000000;
-        return true;
-    }
-    return fault_set(why, FAULT_USAGE, "--%s: expected a time such as 2026-01-02T03:04:05Z, or how long ago, such as 15m",
-                     name);
-}
-
 static bool read_query(const struct invocation *inv, struct query *q, struct fault *why)
 {
     const struct option_set *o = inv->options;
@@ -205,7 +188,7 @@ static bool read_query(const struct invocation *inv, struct query *q, struct fau
         .id = option_text(o, "id"),
         .last = (size_t)option_number(o, "last", 0),
     };
-    return read_moment(inv, "since", &q->since_ns, why) && read_moment(inv, "until", &q->until_ns, why) &&
+    return journal_moment(inv, "since", &q->since_ns, why) && journal_moment(inv, "until", &q->until_ns, why) &&
            query_check(q, why);
 }
 
@@ -235,7 +218,7 @@ static int run_query(const struct invocation *inv)
 
 static const struct option_spec query_options[] = {
     {"kind", 'k', OPTION_TEXT, "KIND", NULL,
-     "boot, config, decision, dial, result, certificate, finding, connection, revocation, heartbeat, lost, shutdown", false, false},
+     "boot, config, decision, dial, result, certificate, finding, connection, revocation, edge, heartbeat, lost, shutdown", false, false},
     {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "of this sandbox", false, false},
     {"service", 0, OPTION_TEXT, "NAME", NULL, "to this service", false, false},
     {"host", 0, OPTION_TEXT, "HOST", NULL, "to this host", false, false},

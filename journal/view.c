@@ -186,6 +186,13 @@ void view_put_line(struct buf *out, const json_t *record)
     put_what(out, record);
     put_member(out, record, "address", " to ");
     put_member(out, record, "canary.id", " canary ");
+    if (view_text(record, "edge.kind")) {
+        put_member(out, record, "edge.kind", " ");
+        put_member(out, record, "edge.scheme", " to ");
+        put_member(out, record, "edge.host", "://");
+        put_number(out, record, "edge.port", ":");
+        put_number(out, record, "edge.count", ", times ");
+    }
     put_member(out, record, "revocation.key", " ");
     put_member(out, record, "revocation.value", " ");
     put_member(out, record, "gateway", " ");

@@ -193,6 +193,17 @@ static void warn(struct gateway_config *c, const struct conf_item *item, const c
     c->warnings[c->n_warnings++] = buf_take_text(&text);
 }
 
+/* Who is sent on to a place that nobody lists is refused there: a name that was forgotten, or one that nobody needs. */
+static void warn_destinations(struct gateway_config *c, const struct service *s, const struct conf_item *item)
+{
+    const struct destination *d;
+
+    for (size_t i = 0; (d = service_destination(s, i)); i++)
+        if (d->host[0] != '*' && !policy_find(c->policy, d->host, d->port ? d->port : d->plain ? 80 : 443))
+            warn(c, item, "hands-off-to", "services.%s sends clients on to %s, which no service lists: they are refused there",
+                 service_name(s), d->host);
+}
+
 static void warn_services(struct gateway_config *c)
 {
     for (size_t i = 0; i < policy_count(c->policy); i++) {
@@ -203,6 +214,7 @@ static void warn_services(struct gateway_config *c)
             warn(c, item, "audit", "services.%s is open without an audit (%s)", service_name(s), service_audit(s));
         if (conf_bool(item, "observe"))
             warn(c, item, "observe", "services.%s only observes: its rules refuse nothing", service_name(s));
+        warn_destinations(c, s, item);
     }
 }
 
