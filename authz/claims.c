@@ -132,7 +132,7 @@ static bool check_key(struct look *l, struct fault *why)
         return false;
     key = issuer_key(l->c->issuer, slice_of(kid));
     if (!key)
-        return fault_reason(why, REASON_TOKEN_KEY_UNKNOWN, "issuer %s has no key with kid \"%.60s\"",
+        return fault_reason(why, issuer_no_key(l->c->issuer), "issuer %s has no key with kid \"%.60s\"",
                             issuer_name(l->c->issuer), kid);
     if (key_algorithm(key) != l->c->algorithm)
         return fault_reason(why, REASON_TOKEN_ALGORITHM, "alg is %s, and key \"%.60s\" serves %s",

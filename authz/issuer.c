@@ -418,6 +418,11 @@ const struct key *issuer_key(const struct issuer *i, struct slice kid)
     return keyset_find(i->keys, kid);
 }
 
+enum reason issuer_no_key(const struct issuer *i)
+{
+    return i->uri ? REASON_TOKEN_KEY_UNPUBLISHED : REASON_TOKEN_KEY_UNKNOWN;
+}
+
 size_t issuer_key_count(const struct issuer *i)
 {
     return keyset_count(i->keys);
@@ -468,20 +473,27 @@ const char *issuer_keys_uri(const struct issuer *i)
     return i->uri;
 }
 
-bool issuers_set_keys(struct issuers *i, struct slice uri, struct slice json, int64_t fetched_s, struct fault *why)
+static struct issuer *find_published(struct issuers *i, struct slice name, struct slice uri)
 {
-    for (size_t n = 0; n < i->count; n++) {
-        struct issuer *is = &i->list[n];
-        struct keyset *set;
+    for (size_t n = 0; n < i->count; n++)
+        if (i->list[n].uri && slice_is(name, i->list[n].name) && slice_is(uri, i->list[n].uri))
+            return &i->list[n];
+    return NULL;
+}
 
-        if (!is->uri || !slice_is(uri, is->uri))
-            continue;
-        if (!(set = keyset_parse(json, is->uri, is->algorithms, KEYSET_PUBLISHED, why)))
-            return false;
-        keyset_free(is->keys);
-        is->keys = set;
-        is->fetched_s = fetched_s;
-    }
+bool issuers_set_keys(struct issuers *i, struct slice name, struct slice uri, struct slice json, int64_t fetched_s,
+                      struct fault *why)
+{
+    struct issuer *is = find_published(i, name, uri);
+    struct keyset *set;
+
+    if (!is)
+        return true;
+    if (!(set = keyset_parse(json, is->uri, is->algorithms, KEYSET_PUBLISHED, why)))
+        return false;
+    keyset_free(is->keys);
+    is->keys = set;
+    is->fetched_s = fetched_s;
     set_generation(i);
     return true;
 }

@@ -57,6 +57,8 @@ bool issuer_pins_source(const struct issuer *i);
 bool issuer_is_single_use(const struct issuer *i);
 /* NULL when the issuer has no such key. */
 const struct key *issuer_key(const struct issuer *i, struct slice kid);
+/* What a token is refused for whose key it has not: token_key_unknown, or token_key_unpublished. */
+enum reason issuer_no_key(const struct issuer *i);
 size_t issuer_key_count(const struct issuer *i);
 
 /* NULL: its tokens say their scopes themselves. */
@@ -73,10 +75,12 @@ bool issuers_reserve(const struct issuers *i, struct slice sub);
 /* The URL they are at; NULL: its keys are from a file. */
 const char *issuer_keys_uri(const struct issuer *i);
 /*
- * The keys of every issuer that publishes them at uri are from now on those of this JWK set, fetched at fetched_s. False, why
- * and no change when it cannot be used by one of them. The generation changes with the keys, not with the time.
+ * The keys of the issuer with this name are from now on those of this JWK set, fetched from uri at fetched_s; nothing happens
+ * when it publishes none, or elsewhere. False, why and no change when it cannot use the set. The generation changes with the
+ * keys, not with the time.
  */
-bool issuers_set_keys(struct issuers *i, struct slice uri, struct slice json, int64_t fetched_s, struct fault *why);
+bool issuers_set_keys(struct issuers *i, struct slice name, struct slice uri, struct slice json, int64_t fetched_s,
+                      struct fault *why);
 /*
  * Has it keys that are not too old? Always, when they are from a file. False and why->reason = issuer_unavailable.
  */

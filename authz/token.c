@@ -33,6 +33,8 @@ struct verifier {
     struct spent *spent; /* NULL: not here */
     EVP_MD *sha256; /* fetched once: each fetch takes longer than the digest */
     EVP_MD_CTX *digest;
+    void (*on_unknown_key)(void *arg, const char *issuer); /* NULL: nobody is told */
+    void *unknown_key_arg;
 };
 
 struct verifier *verifier_new(const struct issuers *issuers, const char *audience,
@@ -62,6 +64,12 @@ void verifier_limit_failures(struct verifier *v, unsigned a_minute)
 {
     strikes_free(v->strikes);
     v->strikes = strikes_new(a_minute, FAILURES_WINDOW_S, FAILURES_SOURCES);
+}
+
+void verifier_on_unknown_key(struct verifier *v, void (*tell)(void *arg, const char *issuer), void *arg)
+{
+    v->on_unknown_key = tell;
+    v->unknown_key_arg = arg;
 }
 
 static void unlink_memory(struct verifier *v, struct memory *m)
@@ -167,13 +175,21 @@ static struct slice source_of(const struct token_context *context)
     return slice_of(context->source && *context->source ? context->source : context->listener);
 }
 
+static void tell_unknown_key(struct verifier *v, const struct claims *c, const struct fault *why)
+{
+    if (v->on_unknown_key && why->reason == REASON_TOKEN_KEY_UNPUBLISHED && c->issuer)
+        v->on_unknown_key(v->unknown_key_arg, issuer_name(c->issuer));
+}
+
 /* Verify a token that is not remembered; its identity is borrowed from the memory. */
 static struct identity *verify(struct verifier *v, struct slice token, const unsigned char *print,
                                const struct token_context *context, struct fault *why)
 {
     struct identity *identity = NULL;
+    struct fault own = {0};
     struct claims c = {0};
 
+    why = why ? why : &own;
     if (context->is_out || strikes_is_out(v->strikes, source_of(context), context->now_s)) {
         fault_reason(why, REASON_TOKEN_FAILURES, "too many tokens from this source did not verify; it waits up to %d s",
                      FAILURES_WINDOW_S);
@@ -181,10 +197,13 @@ static struct identity *verify(struct verifier *v, struct slice token, const uns
     }
     if (claims_check(&c, token, v->issuers, v->audience, context->now_s, NULL, why))
         identity = claims_identity(&c, print, why);
+    else
+        tell_unknown_key(v, &c, why);
     claims_clear(&c);
     if (identity)
         remember(v, identity);
-    else if (!why || why->reason != REASON_ISSUER_UNAVAILABLE) /* that is no fault of the token */
+    else if (why->reason != REASON_ISSUER_UNAVAILABLE && why->reason != REASON_TOKEN_KEY_UNPUBLISHED)
+        /* those are no fault of the token, and cost no signature */
         strikes_add(v->strikes, source_of(context), context->now_s);
     return identity;
 }
@@ -274,7 +293,7 @@ bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_
     if (!issuer_has_keys(issuer, now_s, why))
         return false;
     if (!key || key_mark(key) != identity_key_mark(i))
-        return fault_reason(why, REASON_TOKEN_KEY_UNKNOWN, "its key is no longer one of issuer %s",
+        return fault_reason(why, issuer_no_key(issuer), "its key is no longer one of issuer %s",
                             issuer_name(issuer));
     if (claims_is_expired(identity_expires_s(i), issuer_leeway_s(issuer), now_s))
         return fault_reason(why, REASON_TOKEN_EXPIRED, "the token of sandbox %.64s expired %lld s ago",

@@ -49,6 +49,9 @@ void verifier_use_pins(struct verifier *v, struct pins *pins);
 /* Where it is kept which tokens for one use were used (kept); without, such tokens are refused where they would be used. */
 void verifier_use_spent(struct verifier *v, struct spent *spent);
 
+/* Told when a token names a kid that is not among the keys its issuer publishes (issuer: its name; borrowed). */
+void verifier_on_unknown_key(struct verifier *v, void (*tell)(void *arg, const char *issuer), void *arg);
+
 /*
  * The identity a token text proves, or NULL and why->reason = one of token_*, issuer_unavailable or sandbox_quarantined.
  * The caller gives the reference back with identity_unref(). Every call checks
@@ -69,7 +72,7 @@ struct identity *verifier_recall(struct verifier *v, struct slice token);
 /*
  * What can change for a token already verified: expiry (with the issuer's leeway), revocation, its issuer
  * or key no longer configured or published, or its issuer's keys too old; its sandbox put in quarantine. False and
- * why->reason = token_expired, token_revoked, token_issuer, token_key_unknown, issuer_unavailable or sandbox_quarantined.
+ * why->reason = token_expired, token_revoked, token_issuer, token_key_unknown, token_key_unpublished, issuer_unavailable or sandbox_quarantined.
  */
 bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_t now_s, struct fault *why);
 

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cmd/command.h"
 #include "proxy/config.h"
+#include "proxy/keyring.h"
 #include "proxy/listen_check.h"
 
 enum { STEP_COLUMN = 22 };
@@ -168,7 +169,7 @@ static bool verify(struct explanation *e, const struct invocation *inv, struct s
     bool ok = false;
 
     if (!issuers_read_files(e->conf, files, why) || !(issuers = issuers_compile(e->conf, files, why)) ||
-        !(revocations = read_revocations(e->conf, why)))
+        !keyring_apply_stored(e->conf, issuers, why) || !(revocations = read_revocations(e->conf, why)))
         goto out;
     v = verifier_new(issuers, conf_text(conf_section(e->conf, "gateway"), "name"), revocations, 1);
     if (!(e->identity = verifier_check(v, token, &context, &refused))) {

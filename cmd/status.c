@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cmd/admin.h"
 #include "cmd/command.h"
 #include "proxy/config.h"
@@ -165,6 +166,28 @@ static void print_quarantined(struct buf *out, const json_t *one)
                text_of(one, "by"), why && *why ? ": " : "", why ? why : "");
 }
 
+/* Whose keys are away: its tokens are refused, now or at some time. */
+static void print_issuer(struct buf *out, const json_t *issuer)
+{
+    const char *error = text_of(issuer, "error");
+    bool good = json_is_true(json_object_get(issuer, "good"));
+
+    if (good && !*error)
+        return;
+    buf_printf(out, "%s: issuer %s", good ? "warning" : "NOT READY", text_of(issuer, "issuer"));
+    if (!good)
+        buf_text(out, number_of(issuer, "fetched") ? " is closed, its keys are too old" : " is closed, its keys were not fetched yet");
+    if (*error)
+        buf_printf(out, "%s%s: %s", good ? "'s keys cannot be fetched from " : "; ", text_of(issuer, "uri"), error);
+    if (good) {
+        buf_text(out, "; those that are here are good until ");
+        clock_rfc3339(out, (int64_t)number_of(issuer, "until") * 1000000000);
+        buf_truncate(out, buf_len(out) - 11); /* no nanoseconds */
+        buf_char(out, 'Z');
+    }
+    buf_char(out, '\n');
+}
+
 /* Clients that cannot work at all, and say so only to themselves. */
 static void print_distrust(struct buf *out, const json_t *status)
 {
@@ -181,13 +204,15 @@ static void print_remarks(struct buf *out, const json_t *status)
     const json_t *item;
     size_t i;
 
-    if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "waived")) ||
+    if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "issuers")) || json_array_size(json_object_get(status, "waived")) ||
         json_array_size(json_object_get(status, "quarantined")))
         buf_char(out, '\n');
     json_array_foreach(json_object_get(status, "quarantined"), i, item)
         print_quarantined(out, item);
     json_array_foreach(json_object_get(status, "roles"), i, item)
         print_refusals(out, item);
+    json_array_foreach(json_object_get(status, "issuers"), i, item)
+        print_issuer(out, item);
     print_distrust(out, status);
     json_array_foreach(json_object_get(status, "notes"), i, item)
         buf_printf(out, "note: %s\n", json_is_string(item) ? json_string_value(item) : "?");

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/say.h"
 #include "proxy/config.h"
+#include "proxy/keyring.h"
 
 enum { TOKEN_FILE_MAX = 65536 };
 
@@ -15,6 +16,7 @@ bool token_config_load(struct token_config *c, const char *path, struct fault *w
 {
     size_t n;
     const struct conf_section *const *sections = gateway_sections(&n);
+    struct fault stored = {0};
 
     *c = (struct token_config){.conf = conf_load(path, sections, n, why), .files = bundle_new()};
     if (!c->conf || !issuers_read_files(c->conf, c->files, why) ||
@@ -22,6 +24,8 @@ bool token_config_load(struct token_config *c, const char *path, struct fault *w
         token_config_clear(c);
         return false;
     }
+    if (!keyring_apply_stored(c->conf, c->issuers, &stored))
+        say_note("keys that issuers publish, as the gateway stored them: %s", stored.text);
     c->audience = conf_text(conf_section(c->conf, "gateway"), "name");
     c->admin = conf_text(conf_section(c->conf, "admin"), "address");
     c->revocations = file_join(conf_text(conf_section(c->conf, "gateway"), "state"), "revocations");

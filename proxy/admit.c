@@ -247,11 +247,25 @@ bool admit_tokens(struct exchange *x)
     return keeps_pace(x, x->session->source_party, PACE_JUNK_TOKENS, 1, &v);
 }
 
-/* What once was good (expired, revoked, of another place) is no guess. */
+/* What once was good (expired, revoked, of another place), or may be in a moment (keys that are not here yet), is no guess. */
+static bool is_junk(enum reason why)
+{
+    switch (why) {
+    case REASON_TOKEN_EXPIRED:
+    case REASON_TOKEN_SPENT:
+    case REASON_TOKEN_REVOKED:
+    case REASON_TOKEN_BINDING:
+    case REASON_TOKEN_KEY_UNPUBLISHED:
+    case REASON_ISSUER_UNAVAILABLE:
+        return false;
+    default:
+        return reason_is_token(why);
+    }
+}
+
 void admit_junk(struct exchange *x, enum reason why)
 {
-    if (reason_is_token(why) && why != REASON_TOKEN_EXPIRED && why != REASON_TOKEN_SPENT && why != REASON_TOKEN_REVOKED &&
-        why != REASON_TOKEN_BINDING && why != REASON_ISSUER_UNAVAILABLE)
+    if (is_junk(why))
         tally_add_pace(x->session->source_party->seat, PACE_JUNK_TOKENS, now_ms(x), 1);
 }
 

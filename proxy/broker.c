@@ -1,7 +1,6 @@
-/* Owns the exchanges under way: a dial, a TLS handshake, one request and its answer each. */
+/* Owns the exchanges under way, one call each. */
 #include "proxy/broker.h"
 
-#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,7 @@
 #include "base/say.h"
 #include "base/secret.h"
 #include "handoff/sts.h"
-#include "net/head.h"
-#include "net/stream.h"
-#include "net/tls.h"
-#include "proxy/asks.h"
+#include "proxy/call.h"
 
 enum { DEALS_MAX = 256, DEAL_MS = 8000, ANSWER_MAX = 64 << 10 };
 
@@ -27,26 +23,17 @@ struct deal {
     TAILQ_ENTRY(deal) link;
     uint32_t id; /* the keeper's */
     char *host;
-    struct tls_client *trust;
-    struct buf request; /* with secrets */
-    struct ask *dial;
-    struct stream *stream;
-    struct message *answer;
-    int status;
-    struct buf body;
-    struct timer *timer;
+    struct call *call;
 };
 
 static struct broker {
     struct role_context *context;
     struct handoffs *handoffs;
     struct channel *keeper; /* NULL: it is not there */
-    struct asks *porter;
+    struct asks *porter;    /* the clerk's */
     TAILQ_HEAD(deals, deal) deals;
     size_t n_deals;
 } broker;
-
-static const struct message_limits limits = {.head = 16384, .target = 1024, .n_fields = 64};
 
 static void *must(void *p)
 {
@@ -61,13 +48,7 @@ static void deal_free(struct deal *d)
 {
     TAILQ_REMOVE(&broker.deals, d, link);
     broker.n_deals--;
-    ask_cancel(d->dial, MSG_DIAL_CANCEL);
-    stream_close(d->stream, false);
-    message_free(d->answer);
-    tls_client_free(d->trust);
-    timer_free(d->timer);
-    buf_wipe(&d->request);
-    buf_wipe(&d->body);
+    call_cancel(d->call);
     free(d->host);
     free(d);
 }
@@ -102,152 +83,51 @@ static void answer_yes(const struct deal *d, const struct sts_token *e)
     buf_wipe(&out);
 }
 
-static void finish(struct deal *d)
+static void on_answer(void *arg, const struct head *head, struct slice body, const char *text)
 {
+    struct deal *d = arg;
     struct sts_token e;
     struct fault why = {0};
 
-    if (!sts_read(d->status, buf_slice(&d->body), &e, &why)) {
+    d->call = NULL;
+    if (!head) {
+        fail(d, text);
+    } else if (!sts_read(head->status, body, &e, &why)) {
         fail(d, why.text);
-        return;
-    }
-    answer_yes(d, &e);
-    secret_free(e.token);
-    deal_free(d);
-}
-
-/* ---- the answer ---- */
-
-/* One event of it; false: the deal is over, or there is no more for now. */
-static bool take(struct deal *d)
-{
-    struct fault why = {0};
-    size_t used = 0;
-    enum message_event e = message_feed(d->answer, stream_input(d->stream), &used, &why);
-    int status = e == MESSAGE_HEAD ? message_head(d->answer)->status : 0;
-
-    if (e == MESSAGE_BODY)
-        buf_append(&d->body, message_body(d->answer));
-    stream_consume(d->stream, used);
-    if (status)
-        d->status = status;
-    if (e == MESSAGE_BAD || buf_len(&d->body) > ANSWER_MAX) {
-        fail(d, e == MESSAGE_BAD ? "its answer is no HTTP message" : "its answer is too long");
-        return false;
-    }
-    if (e == MESSAGE_END && d->status < 200) { /* an interim answer; the real one follows */
-        message_reset(d->answer);
-        message_expect(d->answer, false);
-        return true;
-    }
-    if (e == MESSAGE_MORE)
-        stream_look_again(d->stream);
-    if (e == MESSAGE_END)
-        finish(d);
-    return e != MESSAGE_END && e != MESSAGE_MORE;
-}
-
-static void on_end(struct deal *d)
-{
-    if (message_is_open(d->answer) && message_finish(d->answer, NULL) == MESSAGE_END)
-        finish(d);
-    else
-        fail(d, "it closed before its answer was complete");
-}
-
-static void on_stream(void *arg, enum stream_event event)
-{
-    struct deal *d = arg;
-
-    switch (event) {
-    case STREAM_UP:
-        stream_write(d->stream, buf_slice(&d->request));
-        stream_flush(d->stream);
-        buf_wipe(&d->request);
-        break;
-    case STREAM_DATA:
-        while (take(d))
-            continue;
-        break;
-    case STREAM_END:
-        on_end(d);
-        break;
-    case STREAM_CUT:
-        fail(d, "the connection broke");
-        break;
-    case STREAM_FAIL:
-        fail(d, stream_fault(d->stream)->text);
-        break;
-    case STREAM_ROOM:
-        break;
+    } else {
+        answer_yes(d, &e);
+        secret_free(e.token);
+        deal_free(d);
     }
 }
 
 /* ---- the way there ---- */
 
-static void begin_tls(struct deal *d, int fd)
-{
-    struct fault why = {0};
-    SSL *ssl = tls_client_connect(d->trust, d->host, NULL, NULL, NULL, &why);
-
-    d->stream = stream_new(broker.context->loop, fd, on_stream, d);
-    if (ssl)
-        stream_start_tls(d->stream, ssl);
-    else
-        fail(d, why.text);
-}
-
-static void on_dialled(void *arg, uint16_t type, struct unpack *payload, int fd)
-{
-    struct deal *d = arg;
-    char text[FAULT_TEXT_SIZE] = "the porter is not there";
-
-    d->dial = NULL;
-    if (type == MSG_DIALLED && fd >= 0) {
-        begin_tls(d, fd);
-        return;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (type == MSG_NOT_DIALLED) {
-        enum reason reason = (enum reason)unpack_u16(payload);
-        struct slice detail = slice_cut(unpack_bytes(payload), 0, 160);
-
-        snprintf(text, sizeof text, "%s: %.*s", reason_code(reason < N_REASONS ? reason : REASON_CONNECT_FAILED),
-                 SLICE_ARG(detail));
-    }
-    fail(d, text);
-}
-
-static bool begin_dial(struct deal *d, const struct handoff *h, struct slice sandbox)
+static void pack_dial(struct buf *body, const struct handoff *h, struct slice sandbox)
 {
     struct id id = id_new(loop_wall_ns(broker.context->loop) / 1000000);
-    struct buf body = {0};
 
-    pack_u64(&body, broker.context->generation);
-    buf_append(&body, slice_make(id.bytes, sizeof id.bytes));
-    pack_bytes(&body, sandbox);
-    pack_bytes(&body, slice_of(h->host));
-    pack_u16(&body, h->port);
-    d->dial = ask_start(broker.porter, MSG_DIAL, buf_slice(&body), on_dialled, d);
-    buf_free(&body);
-    return d->dial != NULL;
+    pack_u64(body, broker.context->generation);
+    buf_append(body, slice_make(id.bytes, sizeof id.bytes));
+    pack_bytes(body, sandbox);
+    pack_bytes(body, slice_of(h->host));
+    pack_u16(body, h->port);
 }
 
-static void write_request(struct deal *d, const struct handoff *h, struct slice authorization, struct slice form)
+static void write_request(struct buf *out, const struct handoff *h, struct slice authorization, struct slice form)
 {
-    buf_printf(&d->request, "POST %s HTTP/1.1\r\nHost: %s", h->target, h->host);
+    buf_printf(out, "POST %s HTTP/1.1\r\nHost: %s", h->target, h->host);
     if (h->port != 443)
-        buf_printf(&d->request, ":%u", h->port);
-    buf_text(&d->request, "\r\nContent-Type: application/x-www-form-urlencoded\r\nAccept: application/json\r\n"
+        buf_printf(out, ":%u", h->port);
+    buf_text(out, "\r\nContent-Type: application/x-www-form-urlencoded\r\nAccept: application/json\r\n"
                           "User-Agent: exeat/" EXEAT_VERSION "\r\nConnection: close\r\n");
     if (authorization.len) {
-        buf_text(&d->request, "Authorization: ");
-        buf_append(&d->request, authorization);
-        buf_text(&d->request, "\r\n");
+        buf_text(out, "Authorization: ");
+        buf_append(out, authorization);
+        buf_text(out, "\r\n");
     }
-    buf_printf(&d->request, "Content-Length: %zu\r\n\r\n", form.len);
-    buf_append(&d->request, form);
+    buf_printf(out, "Content-Length: %zu\r\n\r\n", form.len);
+    buf_append(out, form);
 }
 
 /* As workers do: the service's own CAs, or the system's. Made anew each time: exchanges are rare. */
@@ -261,29 +141,28 @@ static struct tls_client *trust_of(const struct handoff *h, struct fault *why)
     return tls_client_new(pem, why);
 }
 
-static void on_late(void *arg)
-{
-    fail(arg, "it did not answer in time");
-}
-
 static void begin(uint32_t id, const struct handoff *h, struct slice sandbox, struct slice authorization, struct slice form)
 {
     struct deal *d = must(calloc(1, sizeof *d));
+    struct buf dial = {0}, request = {0};
     struct fault why = {0};
+    struct call_order order = {.porter = broker.porter, .dial = MSG_DIAL, .host = h->host, .answer_max = ANSWER_MAX, .wait_ms = DEAL_MS};
 
     d->id = id;
     d->host = strdup(h->host);
-    d->answer = message_new(MESSAGE_RESPONSE, &limits);
-    message_expect(d->answer, false);
-    d->timer = timer_new(broker.context->loop, on_late, d);
-    timer_set(d->timer, DEAL_MS);
     TAILQ_INSERT_TAIL(&broker.deals, d, link);
     broker.n_deals++;
-    write_request(d, h, authorization, form);
-    if (!(d->trust = trust_of(h, &why)))
+    if (!(order.trust = trust_of(h, &why))) {
         fail(d, why.text);
-    else if (!begin_dial(d, h, sandbox))
-        fail(d, "the porter is not there");
+        return;
+    }
+    pack_dial(&dial, h, sandbox);
+    write_request(&request, h, authorization, form);
+    order.dial_body = buf_slice(&dial);
+    order.request = buf_slice(&request);
+    d->call = call_start(broker.context->loop, &order, on_answer, d);
+    buf_free(&dial);
+    buf_wipe(&request);
 }
 
 /* ---- the keeper's questions ---- */
@@ -332,12 +211,12 @@ static void on_keeper_end(void *arg)
 
 static const struct channel_handler handler = {on_message, on_keeper_end};
 
-void broker_open(struct role_context *context)
+void broker_open(struct role_context *context, struct asks *porter)
 {
     if (broker.context)
         return;
     broker.context = context;
-    broker.porter = asks_new(context->loop, DEALS_MAX);
+    broker.porter = porter;
     TAILQ_INIT(&broker.deals);
     broker_use();
 }
@@ -357,11 +236,6 @@ void broker_attach_keeper(int fd)
     channel_free(broker.keeper);
     drop_deals(); /* those of a keeper that is gone */
     broker.keeper = channel_new(broker.context->loop, fd, &handler, NULL);
-}
-
-void broker_attach_porter(int fd)
-{
-    asks_attach(broker.porter, fd);
 }
 
 void broker_close(void)

@@ -6,14 +6,14 @@
 #ifndef PROXY_BROKER_H
 #define PROXY_BROKER_H
 
+#include "proxy/asks.h"
 #include "proxy/role.h"
 
-/* Works by the set that context holds now, and by each later one after broker_use. context is kept. */
-void broker_open(struct role_context *context);
+/* Works by the set that context holds now, and by each later one after broker_use. context and porter are kept. */
+void broker_open(struct role_context *context, struct asks *porter);
 void broker_use(void);
-/* Take fd: the channels. */
+/* Takes fd: the channel. */
 void broker_attach_keeper(int fd);
-void broker_attach_porter(int fd);
 /* The end: who waits hears no more. */
 void broker_close(void);
 

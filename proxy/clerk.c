@@ -1,7 +1,7 @@
 /*
  * The clerk: the role that answers operators. Owns the publish listener and the admin socket, and reads the counters of
  * all workers. What it does not know it asks the supervisor (MSG_ADMIN). It speaks to token endpoints for the keeper
- * (proxy/broker.h). It sees no bytes of a sandbox.
+ * (proxy/broker.h), and fetches the keys that issuers publish (proxy/locksmith.h). It sees no bytes of a sandbox.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +13,12 @@
 #include "handoff/assertion.h"
 #include "proxy/broker.h"
 #include "proxy/console.h"
+#include "proxy/locksmith.h"
 #include "proxy/publish.h"
 #include "proxy/report.h"
 #include "proxy/role.h"
 
-enum { QUESTIONS_MAX = 256, RELOAD_WAIT_MS = 60000 };
+enum { QUESTIONS_MAX = 256, RELOAD_WAIT_MS = 60000, CALLS_MAX = 512 };
 
 #define STATUS_REQUEST "{\"command\":\"status\"}"
 
@@ -36,6 +37,7 @@ static struct clerk {
     struct publish *publish;
     struct console *console;
     int publish_fd, admin_fd;
+    struct asks *porter;
     struct question *questions;
     size_t n_questions;
     uint32_t last_id;
@@ -91,10 +93,16 @@ static bool take_question(uint32_t id, struct question *out)
 
 /* ---- publish ---- */
 
+static const struct metrics *metrics_now(void)
+{
+    clerk.metrics.issuers = locksmith_report(&clerk.metrics.n_issuers);
+    return &clerk.metrics;
+}
+
 static void tell_ready(uint64_t ticket, struct slice answer)
 {
     struct buf body = {0};
-    bool ready = report_ready(&body, answer, &clerk.metrics);
+    bool ready = report_ready(&body, answer, metrics_now());
 
     publish_answer(clerk.publish, ticket,
                    &(struct publish_reply){ready ? 200 : 503, "application/json", buf_slice(&body)});
@@ -105,7 +113,7 @@ static void tell_metrics(uint64_t ticket)
 {
     struct buf body = {0};
 
-    metrics_write(&body, &clerk.metrics);
+    metrics_write(&body, metrics_now());
     publish_answer(clerk.publish, ticket,
                    &(struct publish_reply){200, "text/plain; version=0.0.4; charset=utf-8", buf_slice(&body)});
     buf_free(&body);
@@ -146,7 +154,7 @@ static void tell_status(uint64_t ticket, struct slice answer)
 {
     struct buf line = {0};
 
-    report_status(&line, answer, &clerk.metrics, clerk.context->conf);
+    report_status(&line, answer, metrics_now(), clerk.context->conf);
     console_answer(clerk.console, ticket, buf_slice(&line));
     buf_free(&line);
 }
@@ -220,14 +228,24 @@ static void keep_fd(int *place, int fd)
     *place = fd;
 }
 
+/* The set came before the first peer, and before anything that is about it. */
+static void open_shop(struct role_context *c)
+{
+    if (clerk.porter)
+        return;
+    clerk.porter = asks_new(c->loop, CALLS_MAX);
+    broker_open(c, clerk.porter);
+    locksmith_open(c, clerk.porter);
+}
+
 static void clerk_on_peer(struct role_context *c, enum role peer, int index, int fd)
 {
     (void)index;
-    broker_open(c);
+    open_shop(c);
     if (peer == ROLE_KEEPER)
         broker_attach_keeper(fd);
     else if (peer == ROLE_PORTER)
-        broker_attach_porter(fd);
+        asks_attach(clerk.porter, fd);
     else
         close(fd);
 }
@@ -270,7 +288,8 @@ static bool clerk_start(struct role_context *c, struct fault *why)
 {
     (void)why;
     clerk.context = c;
-    broker_open(c);
+    open_shop(c);
+    locksmith_start();
     clerk.metrics.version = EXEAT_VERSION;
     use_conf(c);
     if (clerk.publish_fd >= 0)
@@ -286,18 +305,32 @@ static void clerk_adopt(struct role_context *c, const struct role_set *before)
     (void)before;
     use_conf(c);
     broker_use();
+    locksmith_use();
 }
 
 static void clerk_on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
-    if (type != MSG_ADMIN_ANSWER)
+    bool known = true;
+
+    open_shop(c);
+    if (type == MSG_ADMIN_ANSWER)
+        on_answer(payload);
+    else if (type == MSG_KEYS)
+        known = locksmith_take(payload);
+    else if (type == MSG_WANT_KEYS)
+        known = locksmith_want(payload);
+    else
+        known = false;
+    if (!known)
         role_distrust(c, "a message the clerk does not know");
-    on_answer(payload);
 }
 
 static void clerk_stop(struct role_context *c)
 {
     broker_close();
+    locksmith_close();
+    asks_free(clerk.porter);
+    clerk.porter = NULL;
     publish_free(clerk.publish);
     console_free(clerk.console);
     clerk.publish = NULL;

@@ -98,7 +98,21 @@ static bool read_service_trust(struct gateway_config *c, const struct service *s
     return trust || conf_refuse(item, "ca-file", -1, why, "%s: %s", service_ca_file(s), inner.text);
 }
 
-/* Trust for the services: their own files, and the system's when one needs it. */
+static bool read_issuer_trust(const struct gateway_config *c, const struct conf_item *item, struct fault *why)
+{
+    struct fault inner = {0};
+    struct tls_client *trust;
+    struct slice pem = {"", 0};
+    char name[128];
+
+    snprintf(name, sizeof name, "issuer.%s.ca", conf_name(item));
+    bundle_get(c->files, name, &pem);
+    trust = tls_client_new(pem, &inner);
+    tls_client_free(trust);
+    return trust || conf_refuse(item, "jwks-ca-file", -1, why, "%s: %s", conf_text(item, "jwks-ca-file"), inner.text);
+}
+
+/* Trust for the services and for where issuers publish keys: their own files, and the system's when one needs it. */
 static bool read_trust(struct gateway_config *c, struct fault *why)
 {
     bool needs_system = false;
@@ -111,9 +125,17 @@ static bool read_trust(struct gateway_config *c, struct fault *why)
         else if (!read_service_trust(c, s, why))
             return false;
     }
+    for (size_t i = 0; i < conf_count(c->conf, "issuers"); i++) {
+        const struct conf_item *item = conf_item(c->conf, "issuers", i);
+
+        if (conf_has(item, "jwks-uri") && !conf_has(item, "jwks-ca-file"))
+            needs_system = true;
+        else if (conf_has(item, "jwks-uri") && !read_issuer_trust(c, item, why))
+            return false;
+    }
     if (!needs_system || add_file(c->files, "ca.system", SYSTEM_TRUST, TRUST_MOST, why))
         return true;
-    fault_prefix(why, "no trust for services without ca-file (install ca-certificates)");
+    fault_prefix(why, "no trust for services without ca-file, or issuers without jwks-ca-file (install ca-certificates)");
     return false;
 }
 
@@ -361,14 +383,23 @@ static void fill_keeper(struct bundle *b, const struct gateway_config *c)
     copy(b, c->assertion, ASSERTION_SIGNING);
 }
 
+static bool fetches_keys(const struct gateway_config *c)
+{
+    for (size_t i = 0; i < conf_count(c->conf, "issuers"); i++)
+        if (conf_has(conf_item(c->conf, "issuers", i), "jwks-uri"))
+            return true;
+    return false;
+}
+
 static void fill_clerk(struct bundle *b, const struct gateway_config *c)
 {
     if (c->assertion)
         copy(b, c->assertion, ASSERTION_JWKS);
-    if (!handoffs_exchange(c->handoffs))
-        return;
-    copy_named(b, c, "services", "service", "ca");
-    copy(b, c->files, "ca.system");
+    copy_named(b, c, "issuers", "issuer", "ca");
+    if (handoffs_exchange(c->handoffs))
+        copy_named(b, c, "services", "service", "ca");
+    if (handoffs_exchange(c->handoffs) || fetches_keys(c))
+        copy(b, c->files, "ca.system");
 }
 
 struct bundle *gateway_bundle(const struct gateway_config *c, enum role role)

@@ -66,7 +66,8 @@ void gateway_digest(const struct gateway_config *c, unsigned char digest[32]);
  *   worker: "issuer.NAME.jwks", "canaries.json" when there are canaries, "ca.system" when a service needs the
  *           system's trust, "service.NAME.ca" for each ca-file, "ca.root.pem", "ca.intermediate.pem" (certificates)
  *   keeper: what ca_add_files puts in; where it grants credentials "issuer.NAME.jwks" and the keys of assertions
- *   clerk: "assertion.jwks" when there are such keys; where it exchanges tokens "ca.system" and "service.NAME.ca"
+ *   clerk: "assertion.jwks" when there are such keys; "ca.system" and "issuer.NAME.ca" where keys are fetched from; where
+ *          it exchanges tokens "service.NAME.ca"
  * After gateway_ensure_ca.
  */
 struct bundle *gateway_bundle(const struct gateway_config *c, enum role role);

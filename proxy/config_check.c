@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/mapping.h"
 #include "net/addr.h"
 #include "net/name.h"
 #include "proxy/limits.h"
@@ -266,11 +267,50 @@ static void warn_listeners(struct gateway_config *c)
     }
 }
 
+/* Somebody else decides who gets a token of such an issuer; which of them are ours only its map can say. */
+static void warn_map(struct gateway_config *c, const struct conf_item *item)
+{
+    struct mapping *m;
+    bool compiled = mapping_compile(item, &m, NULL);
+
+    assert(compiled);
+    if (compiled && !m && conf_has(item, "jwks-uri"))
+        warn(c, item, "jwks-uri", "issuers.%s has no map: whoever gets a token there for this gateway has the scopes it names", conf_name(item));
+    for (size_t i = 0; compiled && i < mapping_count(m); i++)
+        if (mapping_is_wide(m, i))
+            warn(c, item, "map", "issuers.%s: \"%.80s\" says nothing of whose it is: all who use that issuer can fulfil it",
+                 conf_name(item), mapping_text(m, i));
+    mapping_free(m);
+}
+
+/* Two issuers that take sub as it is: to Exeat their sandboxes of one name are told apart, to services and in files they are not. */
+static void warn_issuers(struct gateway_config *c)
+{
+    const char *plain = NULL;
+
+    for (size_t i = 0; i < conf_count(c->conf, "issuers"); i++) {
+        const struct conf_item *item = conf_item(c->conf, "issuers", i);
+        bool foreign = conf_has(item, "jwks-uri") || conf_has(item, "map");
+
+        warn_map(c, item);
+        if (foreign && !conf_has(item, "sandbox"))
+            warn(c, item, "sandbox", "issuers.%s names sandboxes by sub, which many jobs share: say which claims name one job, "
+                 "such as sandbox: \"{project_id}:{job_id}\"", conf_name(item));
+        if (foreign || conf_has(item, "sandbox"))
+            continue;
+        if (plain)
+            warn(c, item, "sandbox", "issuers.%s and issuers.%s may name the same sandbox, and services cannot tell theirs apart: say "
+                 "sandbox: \"{sub}\" for one of them", plain, conf_name(item));
+        plain = conf_name(item);
+    }
+}
+
 void config_warn(struct gateway_config *c)
 {
     struct slice canaries;
 
     warn_services(c);
+    warn_issuers(c);
     warn_handoffs(c);
     warn_listeners(c);
     if (!bundle_get(c->files, "canaries.json", &canaries))

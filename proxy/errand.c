@@ -29,7 +29,8 @@ struct errand {
     char *sandbox, *host;
     uint16_t port;
     char *service; /* its name; NULL: none lists the destination */
-    uint64_t mark; /* of the service */
+    char *issuer;  /* whose keys are fetched; NULL: it is for a service */
+    uint64_t mark; /* of the service, or of where the keys are */
     bool late;
     bool fixed, allow_private;
     int64_t begun_ns;
@@ -62,6 +63,7 @@ static void errand_free(struct errand *e)
     free(e->sandbox);
     free(e->host);
     free(e->service);
+    free(e->issuer);
     free(e);
 }
 
@@ -92,7 +94,10 @@ static struct record_writer begin_record(struct errand *e, enum record_kind kind
     struct record_writer w = recorder_begin(e->office->recorder, kind);
 
     record_id(&w, FIELD_ID, &e->exchange);
-    record_text(&w, FIELD_SANDBOX, slice_of(e->sandbox));
+    if (e->issuer)
+        record_text(&w, FIELD_ISSUER, slice_of(e->issuer));
+    else
+        record_text(&w, FIELD_SANDBOX, slice_of(e->sandbox));
     if (e->service)
         record_text(&w, FIELD_SERVICE, slice_of(e->service));
     record_text(&w, FIELD_HOST, slice_of(e->host));
@@ -255,22 +260,58 @@ static void take_fixed(struct errand *e, const struct service *s)
 
 /* ---- the beginning ---- */
 
-static void choose(struct errand *e, const struct service *s)
+static void look_up(struct errand *e)
 {
     struct fault why = {0};
 
-    e->service = text_copy(slice_of(service_name(s)));
-    e->mark = service_mark(s);
-    e->fixed = service_address_count(s) > 0;
-    e->allow_private = service_allows_private(s);
-    if (e->fixed) {
-        take_fixed(e, s);
-        return;
-    }
     e->state = ERRAND_RESOLVE;
     e->resolve = resolve_start(office_resolver(e->office), e->host, on_resolved, e, &why);
     if (!e->resolve)
         fail(e, &why);
+}
+
+static void choose(struct errand *e, const struct service *s)
+{
+    e->service = text_copy(slice_of(service_name(s)));
+    e->mark = service_mark(s);
+    e->fixed = service_address_count(s) > 0;
+    e->allow_private = service_allows_private(s);
+    if (e->fixed)
+        take_fixed(e, s);
+    else
+        look_up(e);
+}
+
+static void go_for_keys(struct errand *e, const struct keysource *k)
+{
+    e->host = text_copy(slice_of(k->host));
+    e->port = k->port;
+    e->mark = k->mark;
+    e->fixed = k->n_addresses > 0;
+    e->allow_private = k->allow_private;
+    for (size_t i = 0; i < k->n_addresses; i++) {
+        struct addr a = keysource_address(k, i);
+
+        consider(e, &a);
+    }
+    if (e->fixed)
+        dial_set(e);
+    else
+        look_up(e);
+}
+
+static void begin_for_keys(struct errand *e)
+{
+    const struct keysource *k = keysources_named(e->office->sources, slice_of(e->issuer));
+    struct fault why = {0};
+
+    if (k) {
+        go_for_keys(e, k);
+        return;
+    }
+    e->host = text_copy(slice_of(""));
+    fault_reason(&why, e->late ? REASON_HOST_NOT_LISTED : REASON_DIAL_UNLISTED, "no issuer is called %.63s and publishes keys", e->issuer);
+    refuse(e, why.reason, &why);
 }
 
 static void begin(void *arg)
@@ -288,6 +329,10 @@ static void begin(void *arg)
         refuse(e, why.reason, &why);
         return;
     }
+    if (e->issuer) {
+        begin_for_keys(e);
+        return;
+    }
     s = policy_find(e->office->policy, e->host, e->port);
     if (!s) {
         /* The worker has the same policy: one that asks for this has lost its mind, or its owner. */
@@ -301,8 +346,11 @@ static void begin(void *arg)
 
 bool errand_move(struct errand *e, struct office *now)
 {
+    const struct keysource *k = e->issuer ? keysources_named(now->sources, slice_of(e->issuer)) : NULL;
     const struct service *s;
 
+    if (e->state != ERRAND_BEGIN && e->issuer)
+        return k && k->mark == e->mark;
     if (e->state != ERRAND_BEGIN) {
         s = policy_find(now->policy, e->host, e->port);
         return s && service_mark(s) == e->mark;
@@ -325,7 +373,10 @@ struct errand *errand_start(struct office *office, const struct errand_order *or
     e->arg = arg;
     e->exchange = order->exchange;
     e->sandbox = text_copy(slice_cut(order->sandbox, 0, SANDBOX_MAX));
-    e->host = text_copy(slice_of(order->host));
+    if (order->host)
+        e->host = text_copy(slice_of(order->host));
+    else
+        e->issuer = text_copy(slice_cut(order->issuer, 0, SANDBOX_MAX));
     e->port = order->port;
     e->begun_ns = clock_mono_ns();
     e->fd = -1;

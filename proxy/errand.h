@@ -1,6 +1,6 @@
 /*
- * An errand: the porter's way from a host and port to a descriptor. The listed set is checked, the name is resolved or
- * the service's fixed addresses are taken, every address is checked, a checked one is dialled, the dial is recorded, and
+ * An errand: the porter's way from a host and port to a descriptor. The listed set is checked (for the keys of an issuer: that it
+ * is configured), the name is resolved or the service's fixed addresses are taken, every address is checked, a checked one is dialled, the dial is recorded, and
  * only when the record is written the descriptor is given.
  */
 #ifndef PROXY_ERRAND_H
@@ -17,8 +17,9 @@ struct errand_order {
     bool late; /* asked by a policy that has just gone: what is not listed now is no violation */
     struct id exchange;
     struct slice sandbox;
-    const char *host; /* canonical */
+    const char *host; /* canonical; NULL: to where this issuer publishes its keys */
     uint16_t port;
+    struct slice issuer;
 };
 
 /*

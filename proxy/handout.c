@@ -186,6 +186,7 @@ void handout_assets(struct supervisor *s, struct process *p)
     }
     if (p->role == ROLE_KEEPER)
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
+    keybox_hand(s, p);
     for (int i = 0; (p->role == ROLE_CLERK || p->role == ROLE_SCRIBE) && i < s->assets.n_workers; i++)
         give_counters(s, p, i);
     if (p->role == ROLE_PORTER)

@@ -16,6 +16,7 @@
 #include "certs/ca.h"
 #include "net/name.h"
 #include "proxy/desk.h"
+#include "proxy/keyring.h"
 #include "proxy/recorder.h"
 #include "proxy/role.h"
 #include "proxy/vault.h"
@@ -66,6 +67,7 @@ static struct keeper {
     int64_t settled_ms;
     struct recorder *recorder;
     struct desk desk;
+    struct keyring *keyring; /* keys that issuers publish */
 } keeper;
 
 static void *must(void *p)
@@ -338,6 +340,7 @@ static void take_context(struct role_context *c)
     keeper.recorder = recorder_new(c->loop);
     recorder_stamp(keeper.recorder, c->generation);
     vault_open(c, keeper.recorder);
+    keeper.keyring = keyring_new();
     keeper.now = (struct book){c->policy, ca_load_files(c->files, &keeper.ca_fault), NULL};
     if (keeper.now.ca)
         keeper.now.box = strongbox_new(&set, &keeper.ca_fault);
@@ -364,8 +367,26 @@ static void keeper_on_resource(struct role_context *c, enum role_message type, s
     close(fd);
 }
 
+static bool take_keys(struct slice message)
+{
+    bool changed;
+
+    if (!keyring_take(keeper.keyring, message, &changed))
+        return false;
+    strongbox_use_keys(keeper.now.box, keeper.keyring);
+    strongbox_use_keys(keeper.before.box, keeper.keyring);
+    strongbox_use_keys(keeper.next.box, keeper.keyring);
+    return true;
+}
+
 static void keeper_on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
+    take_context(c);
+    if (type == MSG_KEYS) {
+        if (!take_keys(payload))
+            role_distrust(c, "a damaged KEYS");
+        return;
+    }
     if ((type != MSG_FETCHED && type != MSG_NOT_FETCHED) || !vault_fetched(type, payload))
         role_distrust(c, "a message the keeper does not know");
 }
@@ -417,8 +438,10 @@ static bool keeper_prepare(struct role_context *c, const struct role_set *next, 
                 is_same_file(c->files, next->files, "ca/root.pem");
 
     keeper.next = (struct book){next->policy, same ? keeper.now.ca : ca_load_files(next->files, why), NULL};
-    if (keeper.next.ca && (keeper.next.box = strongbox_new(next, why)))
+    if (keeper.next.ca && (keeper.next.box = strongbox_new(next, why))) {
+        strongbox_use_keys(keeper.next.box, keeper.keyring);
         return true;
+    }
     keeper_abandon(c);
     return false;
 }
@@ -438,6 +461,7 @@ static void keeper_adopt(struct role_context *c, const struct role_set *before)
     keeper.before = keeper.now;
     keeper.now = keeper.next;
     keeper.next = (struct book){0};
+    keyring_keep(keeper.keyring, c->conf);
     recorder_stamp(keeper.recorder, c->generation);
     for (struct visitor *v = keeper.desk.first, *next; v && keeper.now.ca != keeper.before.ca; v = next) {
         next = v->next;

@@ -105,9 +105,20 @@ static void write_facts(struct buf *out, const struct metrics *m)
         sample(out, "exeat_service_audit_waived", "service", m->waived[i], 1);
 }
 
+static void write_issuers(struct buf *out, const struct metrics *m)
+{
+    head(out, "exeat_issuer_keys", "Keys in force of an issuer that publishes them; 0: its tokens are refused.", "gauge");
+    for (size_t i = 0; i < m->n_issuers; i++)
+        sample(out, "exeat_issuer_keys", "issuer", m->issuers[i].name, m->issuers[i].good ? m->issuers[i].keys : 0);
+    head(out, "exeat_issuer_keys_fetched_seconds", "When they were fetched last, in seconds since 1970.", "gauge");
+    for (size_t i = 0; i < m->n_issuers; i++)
+        sample(out, "exeat_issuer_keys_fetched_seconds", "issuer", m->issuers[i].name, (uint64_t)m->issuers[i].fetched_s);
+}
+
 void metrics_write(struct buf *out, const struct metrics *m)
 {
     write_facts(out, m);
+    write_issuers(out, m);
     write_counters(out, m);
     write_decisions(out, m);
 }

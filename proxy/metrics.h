@@ -14,6 +14,16 @@ struct metrics_page {
     const struct counters *counters;
 };
 
+/* An issuer that publishes its keys; texts are borrowed. */
+struct metrics_issuer {
+    const char *name, *uri;
+    size_t keys;        /* in force */
+    int64_t fetched_s;  /* when they were fetched last; 0: never */
+    int64_t until_s;    /* when they are too old */
+    bool good;          /* there are keys, and they are not */
+    const char *error;  /* of the last attempt to fetch them; "" when it went well */
+};
+
 struct metrics {
     const char *version;
     uint64_t generation;
@@ -21,6 +31,8 @@ struct metrics {
     size_t n_pages;
     const char *const *waived; /* names of services whose audit is waived */
     size_t n_waived;
+    const struct metrics_issuer *issuers;
+    size_t n_issuers;
 };
 
 void metrics_write(struct buf *out, const struct metrics *m);

@@ -89,7 +89,15 @@ static void office_free(void *arg)
     struct office *o = arg;
 
     names_release(o->names);
+    keysources_free(o->sources);
     free(o);
+}
+
+void office_forget(struct office *o)
+{
+    o->policy = NULL;
+    keysources_free(o->sources);
+    o->sources = NULL;
 }
 
 struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
@@ -100,7 +108,7 @@ struct office *office_new(struct loop *loop, struct recorder *recorder, const st
 
     *o = (struct office){.loop = loop, .recorder = recorder, .policy = policy, .bounds = bounds, .stagger_ms = STAGGER_MS, .holds = 1};
     o->timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
-    if ((o->names = names_new(loop, conf_section(conf, "resolver"), before, why)))
+    if ((o->sources = keysources_compile(conf, why)) && (o->names = names_new(loop, conf_section(conf, "resolver"), before, why)))
         return o;
     office_free(o);
     return NULL;

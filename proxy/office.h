@@ -5,6 +5,7 @@
 #ifndef PROXY_OFFICE_H
 #define PROXY_OFFICE_H
 
+#include "authz/keysource.h"
 #include "authz/policy.h"
 #include "net/resolve.h"
 #include "proxy/bounds.h"
@@ -16,6 +17,7 @@ struct office {
     struct loop *loop;
     struct recorder *recorder;
     const struct policy *policy; /* kept by the role until its settle; NULL from then on */
+    struct keysources *sources; /* where issuers publish keys; borrows of the conf, and so is NULL when policy is */
     const struct bounds *bounds; /* kept by the role; what is under way is held against it as it is now */
     struct names *names;
     int64_t timeout_ms; /* for look-up and dial together */
@@ -29,6 +31,8 @@ struct office {
  */
 struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
                           const struct policy *policy, const struct bounds *bounds, const struct office *before, struct fault *why);
+/* The policy, and what else is borrowed of its configuration, is about to go. */
+void office_forget(struct office *o);
 struct office *office_hold(struct office *o);
 /* The last one frees it, at the end of the turn: a resolver may be on the stack. NULL is fine. */
 void office_release(struct office *o);

@@ -193,9 +193,16 @@ static bool must_look_up(const struct policy *policy, const char *host, uint16_t
     return s && service_address_count(s) == 0;
 }
 
+static bool keys_must_look_up(const struct office *o, struct slice issuer)
+{
+    const struct keysource *k = keysources_named(o->sources, issuer);
+
+    return k && k->n_addresses == 0;
+}
+
 static void begin_errand(struct client *c, uint32_t id, struct office *office, const struct errand_order *order)
 {
-    bool looks_up = must_look_up(office->policy, order->host, order->port);
+    bool looks_up = order->host ? must_look_up(office->policy, order->host, order->port) : keys_must_look_up(office, order->issuer);
     enum reason why = REASON_LIMIT_DIALS;
     struct ask *a = NULL;
 
@@ -229,6 +236,22 @@ static void on_dial(struct client *c, struct slice payload)
     begin_errand(c, id, office_for(generation, &order.late), &order);
 }
 
+static void on_dial_keys(struct client *c, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint32_t id = unpack_u32(&u);
+    uint64_t generation = unpack_u64(&u);
+    struct errand_order order = {0};
+
+    order.exchange = unpack_id(&u);
+    order.issuer = unpack_bytes(&u);
+    if (!unpack_done(&u) || ask_find(c, id)) {
+        desk_expel(&c->visitor, "a malformed DIAL_KEYS");
+        return;
+    }
+    begin_errand(c, id, office_for(generation, &order.late), &order);
+}
+
 /* One that is unknown was answered while the cancel was on its way. */
 static void on_cancel(struct client *c, struct slice payload)
 {
@@ -247,6 +270,8 @@ static void on_message(struct visitor *v, uint16_t type, struct slice payload)
 
     if (type == MSG_DIAL)
         on_dial(c, payload);
+    else if (type == MSG_DIAL_KEYS && v->role == ROLE_CLERK)
+        on_dial_keys(c, payload);
     else if (type == MSG_DIAL_CANCEL)
         on_cancel(c, payload);
     else
@@ -419,7 +444,7 @@ static void porter_settle(struct role_context *c)
 {
     for (struct visitor *v = porter.desk.first; v; v = v->next)
         settle_client((struct client *)v);
-    porter.before->policy = NULL;
+    office_forget(porter.before);
     office_release(porter.before);
     porter.before = NULL;
     porter.settled_ms = loop_now_ms(c->loop);

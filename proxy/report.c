@@ -42,6 +42,28 @@ static json_t *waived(const struct metrics *m, const struct conf *conf)
     return list;
 }
 
+static json_t *issuers(const struct metrics *m)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < m->n_issuers; i++) {
+        const struct metrics_issuer *is = &m->issuers[i];
+
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:b, s:s}", "issuer", is->name, "uri", is->uri, "keys",
+                                              (json_int_t)is->keys, "fetched", (json_int_t)is->fetched_s, "until",
+                                              (json_int_t)is->until_s, "good", is->good, "error", is->error));
+    }
+    return list;
+}
+
+static bool all_issuers_are_good(const struct metrics *m)
+{
+    for (size_t i = 0; i < m->n_issuers; i++)
+        if (!m->issuers[i].good)
+            return false;
+    return true;
+}
+
 void report_status(struct buf *out, struct slice answer, const struct metrics *m, const struct conf *conf)
 {
     json_t *root = read_json(answer), *status = json_object_get(root, "status");
@@ -50,10 +72,11 @@ void report_status(struct buf *out, struct slice answer, const struct metrics *m
 
     if (json_is_object(status)) {
         json_object_set_new(status, "journal", json_pack("{s:b}", "open", open));
-        if (!open)
+        if (!open || !all_issuers_are_good(m))
             json_object_set_new(status, "ready", json_false());
         json_object_set_new(status, "counters", counters(m));
         json_object_set_new(status, "waived", waived(m, conf));
+        json_object_set_new(status, "issuers", issuers(m));
         line = json_dumps(root, JSON_COMPACT);
     }
     if (line)
@@ -94,6 +117,16 @@ static void add_role(json_t *missing, const json_t *role)
     buf_free(&text);
 }
 
+static void add_issuer(json_t *missing, const struct metrics_issuer *is)
+{
+    struct buf text = {0};
+
+    buf_printf(&text, "issuer %s: its keys %s%s%s", is->name, is->fetched_s ? "are too old" : "were not fetched yet",
+               is->error[0] ? ": " : "", is->error);
+    json_array_append_new(missing, json_stringn(buf_slice(&text).ptr, buf_len(&text)));
+    buf_free(&text);
+}
+
 bool report_ready(struct buf *out, struct slice answer, const struct metrics *m)
 {
     json_t *root = read_json(answer), *status = json_object_get(root, "status"), *missing = json_array(), *body, *role;
@@ -107,6 +140,9 @@ bool report_ready(struct buf *out, struct slice answer, const struct metrics *m)
         add_role(missing, role);
     if (!metrics_journal_is_open(m))
         json_array_append_new(missing, json_string("the journal is closed"));
+    for (i = 0; i < m->n_issuers; i++)
+        if (!m->issuers[i].good)
+            add_issuer(missing, &m->issuers[i]);
     if (metrics_exhausted(m))
         add_exhausted(missing, metrics_exhausted(m));
     if (json_array_size(missing) == 0 && !json_is_true(json_object_get(status, "ready")))

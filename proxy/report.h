@@ -12,7 +12,7 @@
 bool report_is(struct slice line, const char *command);
 
 /*
- * The answer to an admin client: the supervisor's, with "journal", "counters" and "waived" added when it is
+ * The answer to an admin client: the supervisor's, with "journal", "counters", "waived" and "issuers" added when it is
  * {"ok":true,"status":{...}}; any other answer stays as it is.
  */
 void report_status(struct buf *out, struct slice answer, const struct metrics *m, const struct conf *conf);

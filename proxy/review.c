@@ -15,7 +15,7 @@ static bool tunnel_stands(const struct session *s)
     if (!service || service_is_tls_port(service, t->port) != (t->scheme == SCHEME_HTTPS))
         return false;
     return verifier_recheck(w->verifier, s->identity, loop_wall_s(w->loop), &why) ||
-           (why.reason != REASON_TOKEN_ISSUER && why.reason != REASON_TOKEN_KEY_UNKNOWN);
+           (why.reason != REASON_TOKEN_ISSUER && why.reason != REASON_TOKEN_KEY_UNKNOWN && why.reason != REASON_TOKEN_KEY_UNPUBLISHED);
 }
 
 static void drain_if_idle(struct session *s)

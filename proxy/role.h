@@ -41,6 +41,7 @@ enum role_message {
     MSG_TOKEN,       /* worker: bytes name of a bound listener, bytes token ("": none now). Again when it changes */
     MSG_OPEN,        /* worker: bytes name: accept on that listener, which was added while the gateway runs */
     MSG_UNLISTEN,    /* worker: bytes name: that one goes */
+    MSG_KEYS,        /* worker, keeper, clerk: bytes issuer, bytes URL, i64 fetched (s), bytes JWK set: what is published there (proxy/keyring.h). Again when it is fetched */
     MSG_AUTHORITY,   /* worker: authority was taken away (shared memory says whose): cut what is open by it */
     /* any role -> supervisor */
     MSG_READY,       /* the role works; sent once after GO */
@@ -53,6 +54,10 @@ enum role_message {
     MSG_TROUBLE,     /* bytes text: why the role cannot do its work for now; empty: it can again. For status and readyz */
     MSG_CLOSED,      /* u32 walls (proxy/cell.h); fd: the ear of the jail, if any. Once, before READY */
     MSG_VIOLATION,   /* u8 role, u16 index, bytes what: this peer broke its table; only from those it asks (the wiring) */
+
+    /* about the keys that issuers publish (proxy/locksmith.h) */
+    MSG_WANT_KEYS,    /* worker -> supervisor -> clerk: bytes issuer: it has none of that kid */
+    MSG_FETCHED_KEYS, /* clerk -> supervisor: bytes issuer, bytes JWK set, bytes words for the record */
 
     /* keeper -> supervisor, which reads what the operator keeps somewhere (proxy/sources.h) */
     MSG_FETCH,       /* u32 id, bytes service, bytes issuer, bytes sandbox, i64 until: the end of what its leave token allows */
@@ -76,6 +81,7 @@ enum role_message {
      * has it, that is until every worker has another, and by its newest otherwise.
      */
     MSG_DIAL = 200, /* u32 id, u64 generation, 16 bytes exchange id, bytes sandbox, bytes host (canonical), u16 port */
+    MSG_DIAL_KEYS, /* clerk alone: u32 id, u64 generation, 16 bytes exchange id, bytes issuer: to where it publishes its keys */
     MSG_DIAL_CANCEL, /* u32 id; no answer follows */
     MSG_DIALLED,     /* porter: u32 id, bytes address as text; fd: connected, non-blocking */
     MSG_NOT_DIALLED, /* porter: u32 id, u16 reason, bytes detail */

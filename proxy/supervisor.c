@@ -218,6 +218,10 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         on_admin(p, payload);
     } else if (type == MSG_FETCH && p->role == ROLE_KEEPER && sources_fetch(the_supervisor->sources, p, payload)) {
         return;
+    } else if (type == MSG_FETCHED_KEYS && p->role == ROLE_CLERK && keybox_fetched(the_supervisor, payload)) {
+        return;
+    } else if (type == MSG_WANT_KEYS && p->role == ROLE_WORKER && keybox_wanted(the_supervisor, payload)) {
+        return;
     } else if (type == MSG_DID) {
         reload_on_did(the_supervisor->reload, p, payload);
     } else if (type == MSG_CANNOT) {
@@ -484,6 +488,7 @@ static void clear(struct supervisor *s)
     reload_free(s->reload);
     suspects_free(s->suspects);
     sources_free(s->sources);
+    keyring_free(s->keyring);
     assets_close(&s->assets);
     recorder_free(s->recorder);
     loop_free(s->loop);
@@ -505,6 +510,7 @@ int supervisor_run(struct gateway_config *config, const char *path, bool debug)
     s.reload = reload_new(&s, path);
     s.suspects = suspects_new();
     s.sources = sources_new(&s);
+    keybox_open(&s);
     s.stop_timer = timer_new(s.loop, on_stop_late, &s);
     signal(SIGPIPE, SIG_IGN);
     if (!assets_open(&s.assets, config, &why)) {

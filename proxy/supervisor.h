@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "proxy/assets.h"
 #include "proxy/config.h"
+#include "proxy/keyring.h"
 #include "proxy/recorder.h"
 #include "proxy/warden.h"
 
@@ -61,6 +62,7 @@ struct supervisor {
     struct reload *reload;
     struct suspects *suspects; /* sandboxes that were there when workers crashed */
     struct sources *sources;
+    struct keyring *keyring; /* keys that issuers publish */
     struct buf notes; /* what is off, one line each */
 };
 
@@ -98,6 +100,15 @@ void quarantine_crash(struct supervisor *s, const struct process *worker);
 /* proxy/listener.c: listeners that come and go while the gateway runs. The order of an admin and its answer; all there are (give). */
 struct json_t *listener_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
 struct json_t *listener_list(const struct supervisor *s);
+/*
+ * proxy/keybox.c: keys that issuers publish. Open: what was stored when the gateway ran last. Hand: all there are to a process
+ * that starts. Fetched: the clerk has a set; it is stored, handed to who verifies, and recorded when it is another. Wanted: a
+ * worker met an unknown kid. The last two are false when the message breaks the table.
+ */
+void keybox_open(struct supervisor *s);
+void keybox_hand(const struct supervisor *s, struct process *p);
+bool keybox_fetched(struct supervisor *s, struct slice payload);
+bool keybox_wanted(struct supervisor *s, struct slice payload);
 /* Something was added to the revocations: workers cut what is open by it, now. */
 void authority_changed(struct supervisor *s);
 

@@ -53,6 +53,12 @@ struct strongbox *strongbox_new(const struct role_set *set, struct fault *why)
     return NULL;
 }
 
+void strongbox_use_keys(struct strongbox *b, const struct keyring *r)
+{
+    if (b && b->issuers)
+        keyring_apply(r, b->issuers);
+}
+
 void strongbox_free(struct strongbox *b)
 {
     struct claim *next;

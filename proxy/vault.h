@@ -7,6 +7,7 @@
 #define PROXY_VAULT_H
 
 #include "proxy/desk.h"
+#include "proxy/keyring.h"
 #include "proxy/recorder.h"
 
 struct strongbox; /* by what one configuration grants */
@@ -15,6 +16,9 @@ struct strongbox; /* by what one configuration grants */
 struct strongbox *strongbox_new(const struct role_set *set, struct fault *why);
 /* What waits by it is answered: it is policy_changed. NULL is fine. */
 void strongbox_free(struct strongbox *b);
+
+/* The keys that its issuers publish are these from now on. NULL is fine. */
+void strongbox_use_keys(struct strongbox *b, const struct keyring *r);
 
 /* Once. Both are kept. */
 void vault_open(struct role_context *context, struct recorder *recorder);

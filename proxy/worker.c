@@ -17,7 +17,7 @@
 /* What a turn of the loop shares out, what each of many gets, and one who is alone. */
 enum { TURN_NS = 400 * 1000, LEAST_NS = 50 * 1000, ALONE_NS = 4 * 1000 * 1000 };
 
-enum { ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, SPARE_FILES = 64 };
+enum { ASKS_MAX = 10000, POOL_KEYS = 4096, TICK_MS = 1000, SPARE_FILES = 64, WANTS_MAX = 8 /* in a second */ };
 
 static struct worker worker;
 static struct terms *next_terms, *terms_before;
@@ -134,6 +134,50 @@ static void on_tick(void *arg)
     timer_set(tick, TICK_MS);
 }
 
+/* ---- keys that issuers publish ---- */
+
+/* A kid that nobody knows may be a new one. Who makes them up is not worth more than a word now and then. */
+static void on_unknown_key(void *arg, const char *issuer)
+{
+    struct worker *w = arg;
+    int64_t now_ms = loop_now_ms(w->loop);
+    struct buf message = {0};
+
+    if (now_ms - w->want_ms >= 1000) {
+        w->want_ms = now_ms;
+        w->wants = 0;
+    }
+    if (w->wants++ >= WANTS_MAX)
+        return;
+    pack_bytes(&message, slice_of(issuer));
+    channel_send(w->role->control, MSG_WANT_KEYS, buf_slice(&message), -1);
+    buf_free(&message);
+}
+
+/* Other keys of an issuer: what is open by those that are gone ends as after a reload. */
+static bool take_keys(struct worker *w, struct slice message)
+{
+    struct session *next;
+    uint64_t before;
+    bool changed;
+
+    if (!keyring_take(w->keyring, message, &changed))
+        return false;
+    if (next_terms)
+        keyring_apply(w->keyring, next_terms->issuers);
+    if (!w->terms)
+        return true;
+    before = issuers_generation(w->terms->issuers);
+    keyring_apply(w->keyring, w->terms->issuers);
+    if (!w->pool || before == issuers_generation(w->terms->issuers))
+        return true;
+    for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        session_review(s);
+    }
+    return true;
+}
+
 /* ---- start ---- */
 
 static bool read_authority(struct worker *w, struct fault *why)
@@ -150,6 +194,7 @@ static bool read_authority(struct worker *w, struct fault *why)
     verifier_limit_failures(w->verifier, (unsigned)w->limits.token_failures);
     verifier_use_pins(w->verifier, w->pins);
     verifier_use_spent(w->verifier, w->spent);
+    verifier_on_unknown_key(w->verifier, on_unknown_key, w);
     w->revocations_seen = revocations_version(w->revocations);
     return w->verifier != NULL;
 }
@@ -238,6 +283,7 @@ static struct worker *prepare(struct role_context *c)
     w->porter = asks_new(c->loop, ASKS_MAX);
     w->keeper = asks_new(c->loop, ASKS_MAX);
     w->wallet = wallet_new(c->loop, w->keeper);
+    w->keyring = keyring_new();
     w->tally = tally_new();
     w->lanes = lanes_new(c->loop, TURN_NS, LEAST_NS, ALONE_NS, NULL);
     lane_init(&w->idle, w->lanes);
@@ -272,6 +318,7 @@ static bool start(struct role_context *c, struct fault *why)
 
     if (!terms)
         return false;
+    keyring_apply(w->keyring, terms->issuers);
     use_terms(w, terms);
     snprintf(w->via, sizeof w->via, "1.1 %s", w->gateway);
     if (counters_fd_given < 0 || !(w->counters = counters_map(counters_fd_given, true, why)))
@@ -292,7 +339,8 @@ static bool start(struct role_context *c, struct fault *why)
 static bool prepare_terms(struct role_context *c, const struct role_set *next, struct fault *why)
 {
     (void)c;
-    next_terms = terms_new(next, worker.terms, why);
+    if ((next_terms = terms_new(next, worker.terms, why)))
+        keyring_apply(worker.keyring, next_terms->issuers);
     return next_terms != NULL;
 }
 
@@ -340,6 +388,7 @@ static void adopt(struct role_context *c, const struct role_set *before)
     recorder_stamp(w->recorder, c->generation);
     use_terms(w, next_terms);
     next_terms = NULL;
+    keyring_keep(w->keyring, c->conf);
     renew_caches(w);
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
         next = TAILQ_NEXT(s, link);
@@ -438,8 +487,9 @@ static bool take_word(struct worker *w, enum role_message type, struct unpack *u
 static void on_control(struct role_context *c, enum role_message type, struct slice payload)
 {
     struct unpack u = unpack_start(payload);
+    struct worker *w = prepare(c);
 
-    if (type < MSG_BOUND || type > MSG_AUTHORITY || !take_word(prepare(c), type, &u))
+    if (type == MSG_KEYS ? !take_keys(w, payload) : type < MSG_BOUND || type > MSG_AUTHORITY || !take_word(w, type, &u))
         role_distrust(c, "an unknown message");
 }
 

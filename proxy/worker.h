@@ -11,6 +11,7 @@
 #include "canary/scan.h"
 #include "certs/leaf.h"
 #include "net/tls.h"
+#include "proxy/keyring.h"
 #include "proxy/asks.h"
 #include "proxy/counters.h"
 #include "proxy/edges.h"
@@ -39,6 +40,9 @@ struct worker {
     struct spent *spent;
     uint64_t revocations_seen;
     struct verifier *verifier;
+    struct keyring *keyring; /* keys that issuers publish */
+    int64_t want_ms;         /* the second in which unknown kids were told of, and how many */
+    unsigned wants;
 
     struct tls_server *tls_server;
     struct leaves *leaves;

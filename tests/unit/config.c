@@ -141,6 +141,12 @@ static void test_refusals(void **state)
         {"publish on a socket file", GOOD "publish: {address: \"unix:p\"}\n", ":4:20: publish: only TCP"},
         {"admin on TCP", GOOD "admin: {address: \"127.0.0.1:1\"}\n",
          ":4:18: admin.address: expected unix:FILE, found \"127.0.0.1:1\""},
+        {"keys from plain HTTP", GATEWAY LISTEN "issuers: {gl: {issuer: i, jwks-uri: \"http://gl.example/keys\"}}\n",
+         ":3:37: jwks-uri: who can read or change plain HTTP"},
+        {"no file of CAs for published keys", GATEWAY LISTEN "issuers: {gl: {issuer: i, jwks-uri: \"https://gl.example/k\", jwks-ca-file: none.pem}}\n",
+         "none.pem: No such file"},
+        {"a file of CAs that has none", GATEWAY LISTEN "issuers: {gl: {issuer: i, jwks-uri: \"https://gl.example/k\", jwks-ca-file: ci.jwks}}\n",
+         "ci.jwks: "},
         {"name server by name", GOOD "resolver: {servers: [dns.example]}\n",
          ":4:22: resolver.servers: expected address and port such as 127.0.0.53:53, found \"dns.example\""},
         {"no name server", GOOD "resolver: {servers: []}\n", "resolver.servers: name at least one"},
@@ -212,6 +218,9 @@ static void test_values(void **state)
     gateway_config_free(c);
 }
 
+#define TWO GATEWAY LISTEN "issuers:\n  ci: {jwks: ci.jwks}\n"
+#define CI_ISSUER(more) TWO "  gl: {issuer: 'https://gl.example', jwks-uri: 'https://gl.example/keys', jwks-ca-file: corp-ca.pem, " more "}\n"
+
 static void test_warnings(void **state)
 {
     static const struct {
@@ -224,6 +233,14 @@ static void test_warnings(void **state)
          "ca-file: corp-ca.pem, observe: true}}\n", "services.s only observes: its rules refuse nothing"},
         {"a shared listener", GATEWAY "listen: {a: {address: \"10.0.0.1:1\"}}\n" ISSUER,
          ":2:23: listen.a is shared by sandboxes"},
+        {"an issuer with all that can be said", CI_ISSUER("sandbox: '{a}:{b}', map: {'project_path:acme/x': s}"), NULL},
+        {"a map that anybody can fulfil", CI_ISSUER("sandbox: '{a}:{b}', map: {'project_path:acme/x': s, 'ref:main & project_path:*/x': s}"),
+         "issuers.gl: \"ref:main & project_path:*/x\" says nothing of whose it is"},
+        {"published keys and no map", CI_ISSUER("sandbox: '{a}:{b}'"), "issuers.gl has no map: whoever gets a token there"},
+        {"jobs that share a sub", CI_ISSUER("map: {'project_path:acme/x': s}"), "issuers.gl names sandboxes by sub, which many jobs share"},
+        {"two issuers that may name the same sandbox", TWO "  other: {jwks: ci.jwks}\n",
+         "issuers.ci and issuers.other may name the same sandbox"},
+        {"two issuers whose sandboxes are told apart", TWO "  other: {jwks: ci.jwks, sandbox: '{sub}'}\n", NULL},
         {"a listener of one sandbox", GATEWAY "listen: {a: {address: \"10.0.0.1:1\", sandbox: s}}\n" ISSUER, NULL},
     };
 
@@ -278,9 +295,11 @@ static void test_bundles(void **state)
         {"ca/intermediate.pem", 1 << ROLE_KEEPER},
         {"ca/root.pem", 1 << ROLE_KEEPER},
         {"ca/root.key", 0},
-        {"ca.system", 0}, /* the one service has its own */
+        {"ca.system", 0}, /* the one service has its own, and so has the issuer */
+        {"issuer.gl.ca", 1 << ROLE_CLERK},
+        {"issuer.gl.jwks", 0},
     };
-    struct gateway_config *c = must(GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
+    struct gateway_config *c = must(CI_ISSUER("map: {a:b: s}") "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
                                          "ca-file: corp-ca.pem, audit: \"waived: test\"}}\n");
     struct fault why = {0};
     bool issued = false;

@@ -351,7 +351,7 @@ static void where_keys_are_published_is_judged_strictly(void **state)
 static bool set_keys(struct issuers *all, const char *set, int64_t fetched_s, struct fault *why)
 {
     char *text = expand(set);
-    bool ok = issuers_set_keys(all, SLICE(URI), slice_of(text), fetched_s, why);
+    bool ok = issuers_set_keys(all, SLICE("pub"), SLICE(URI), slice_of(text), fetched_s, why);
 
     free(text);
     return ok;
@@ -392,7 +392,8 @@ static void published_keys_come_go_and_grow_old(void **state)
     assert_non_null(issuer_key(is, SLICE("e2")));
     assert_true(generation == issuers_generation(all));
     assert_int_equal(issuer_keys_until_s(is), 8600);
-    assert_true(issuers_set_keys(all, SLICE("https://i.test/other"), SLICE("no set"), 7000, &why)); /* nobody's */
+    assert_true(issuers_set_keys(all, SLICE("pub"), SLICE("https://i.test/other"), SLICE("no set"), 7000, &why)); /* nobody's */
+    assert_true(issuers_set_keys(all, SLICE("other"), SLICE(URI), SLICE("no set"), 7000, &why));
     assert_non_null(issuer_key(is, SLICE("e2")));
     issuers_free(all);
 }

@@ -43,7 +43,7 @@ static void publish(const char *uri, EVP_PKEY *key, const char *kid, int64_t at_
 {
     char *set = set_of(key, kid);
 
-    assert_true(issuers_set_keys(all, slice_of(uri), slice_of(set), at_s, NULL));
+    assert_true(issuers_set_keys(all, strcmp(uri, GITLAB_URI) == 0 ? SLICE("gitlab") : SLICE("github"), slice_of(uri), slice_of(set), at_s, NULL));
     free(set);
 }
 
@@ -212,7 +212,7 @@ static void a_github_token_gets_the_scopes_of_its_repository(void **state)
         {"for the owner, as by default", "aud", "\"https://github.com/octo-org\"", RS, REASON_TOKEN_AUDIENCE},
         {"with a place for keys", NULL, NULL, "{\"typ\":\"JWT\",\"alg\":\"RS256\",\"kid\":\"k1\",\"jku\":\"https://evil.test/\"}",
          REASON_TOKEN_MALFORMED},
-        {"with another kid", NULL, NULL, "{\"typ\":\"JWT\",\"alg\":\"RS256\",\"kid\":\"k2\"}", REASON_TOKEN_KEY_UNKNOWN},
+        {"with another kid", NULL, NULL, "{\"typ\":\"JWT\",\"alg\":\"RS256\",\"kid\":\"k2\"}", REASON_TOKEN_KEY_UNPUBLISHED},
         {"as an access token", NULL, NULL, "{\"typ\":\"at+jwt\",\"alg\":\"RS256\",\"kid\":\"k1\"}", REASON_TOKEN_TYPE},
         {"without typ", NULL, NULL, "{\"alg\":\"RS256\",\"kid\":\"k1\"}", REASON_TOKEN_TYPE},
         {"with none", NULL, NULL, "{\"typ\":\"JWT\",\"alg\":\"none\",\"kid\":\"k1\"}", REASON_TOKEN_ALGORITHM},
@@ -350,13 +350,13 @@ static void a_key_that_is_gone_takes_its_tokens_along(void **state)
 
     publish(GITLAB_URI, github, "k2", NOW);
     assert_false(verifier_recheck(v, id, NOW, &why));
-    assert_int_equal(why.reason, REASON_TOKEN_KEY_UNKNOWN);
+    assert_int_equal(why.reason, REASON_TOKEN_KEY_UNPUBLISHED);
     assert_null(judge_claims(v, RS, gitlab_claims(), rsa, NOW, &why));
-    assert_int_equal(why.reason, REASON_TOKEN_KEY_UNKNOWN);
+    assert_int_equal(why.reason, REASON_TOKEN_KEY_UNPUBLISHED);
 
     publish(GITLAB_URI, github, "k1", NOW); /* another key under its kid */
     assert_false(verifier_recheck(v, id, NOW, &why));
-    assert_int_equal(why.reason, REASON_TOKEN_KEY_UNKNOWN);
+    assert_int_equal(why.reason, REASON_TOKEN_KEY_UNPUBLISHED);
     assert_null(judge_claims(v, RS, gitlab_claims(), rsa, NOW, &why));
     assert_int_equal(why.reason, REASON_TOKEN_SIGNATURE);
 
