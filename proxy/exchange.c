@@ -250,7 +250,7 @@ void exchange_free(struct exchange *x)
     buf_free(&x->packed);
     flow_clear(&x->up);
     flow_clear(&x->down);
-    websocket_free(x->websocket);
+    websocket_end(x);
     lookout_free(x->lookout);
     spare_put(x, sizeof *x);
 }

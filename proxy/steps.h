@@ -32,7 +32,8 @@ struct websocket_tally websocket_tally(const struct exchange *x);
 bool websocket_is_closing(const struct exchange *x);
 /* x->reason is set: both sides are told, and the exchange ends. */
 enum exchange_state websocket_refuse(struct exchange *x);
-void websocket_free(struct websocket *w);
+/* Of an exchange without one: nothing. */
+void websocket_end(struct exchange *x);
 
 /* Recorded and allowed: by an idle connection of its bucket, or by a new one; before that by way of GRANT where one is due. */
 enum exchange_state decide_proceed(struct exchange *x);

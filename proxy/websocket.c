@@ -35,12 +35,17 @@ static void begin(struct exchange *x)
     stream_set_busy(x->upstream->stream, false); /* it may stand still for hours */
     stream_set_busy(x->session->client, false);
     x->websocket = w;
+    worker_count(x->worker, COUNTER_WEBSOCKETS_OPEN, 1);
 }
 
-void websocket_free(struct websocket *w)
+void websocket_end(struct exchange *x)
 {
+    struct websocket *w = x->websocket;
+
     if (!w)
         return;
+    worker_count(x->worker, COUNTER_WEBSOCKETS_OPEN, -1);
+    x->websocket = NULL;
     frames_clear(&w->up);
     frames_clear(&w->down);
     free(w);

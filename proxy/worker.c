@@ -217,7 +217,7 @@ static void take_over_counters(struct worker *w)
     uint64_t *values = w->counters->values;
 
     values[COUNTER_CONNECTIONS_CLOSED] = values[COUNTER_CONNECTIONS_ACCEPTED];
-    values[COUNTER_EXCHANGES_OPEN] = values[COUNTER_POOLED] = 0;
+    values[COUNTER_EXCHANGES_OPEN] = values[COUNTER_WEBSOCKETS_OPEN] = values[COUNTER_POOLED] = 0;
     w->next_conn = values[COUNTER_CONNECTIONS_ACCEPTED];
 }
 

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import ssl
-import struct
+import subprocess
 import threading
 import time
 
@@ -17,7 +17,9 @@ import websockets
 from conftest import BOTH
 from frames import (BINARY, CLOSE, CONTINUATION, KEY, PING, PONG, TEXT, Service, Speaker, accept, client_frame, close_payload, frame,
                     handshake, switch, turned)
-from gateway import PATIENCE, Closed, Gateway, Wire, connect_head, exeat, wait_until
+from gateway import PATIENCE, Closed, Gateway, connect_head, exeat, free_port, wait_until
+from relay import Relay
+from test_bound import keep, listen
 
 SERVICE = """
   {name}-{kind}:
@@ -457,8 +459,10 @@ def own(tmp_path, pki, service, service_tls):
     """A gateway of the test's own, for other limits."""
     started = []
 
-    def start(extra="", more="websocket: allow", **options):
+    def start(extra="", more="websocket: allow", before=None, **options):
         g = Gateway(tmp_path / f"own{len(started)}", listed(service.port, service_tls.port, pki[0], more), extra=extra, **options)
+        if before:
+            before(g)
         started.append(g.start())
         return g
 
@@ -482,3 +486,624 @@ def test_it_may_stand_still_longer_than_a_body_and_not_longer_than_its_own_limit
     assert code == 1001 and reason.startswith("exeat stream_idle ")
     assert s.service.closed() == (1001, "")
     assert s.result()["reason"] == "stream_idle"
+
+
+def test_the_token_ends_and_what_it_may_be_overrun_by(own, service):
+    s = opened(own("limits: {overrun: 1s}"), service, lifetime="2s")
+    while True:  # a conversation that never pauses ends too
+        s.client.text("tick")
+        fin, opcode, payload = s.service.hear()
+        if opcode == CLOSE:
+            break
+        assert payload == b"tick"
+        time.sleep(0.05)
+    code, reason = s.client.closed()
+    assert code == 1008 and reason.startswith("exeat token_expired ")
+    assert s.result()["reason"] == "token_expired"
+
+
+def test_bytes_over_the_sandbox_s_limit_do_not_leave(own, service):
+    s = opened(own("limits: {sandbox-bytes: 100k}"), service)
+    got = 0
+    for _ in range(40):
+        try:
+            s.client.say(BINARY, bytes(4096))
+        except OSError:
+            break
+    while True:
+        try:
+            fin, opcode, payload = s.service.hear()
+        except Closed:
+            break
+        got += len(payload) if opcode == BINARY else 0
+    assert 50 << 10 < got < 100 << 10
+    code, reason = s.client.closed()
+    assert code == 1008 and reason.startswith("exeat limit_bytes ")
+
+
+def test_pings_count_as_bytes_too(own, service):
+    s = opened(own("limits: {sandbox-bytes: 20k}"), service)
+    s.wire.send(client_frame(PING) * 5000)
+    code, reason = s.client.closed()
+    assert code == 1008 and reason.startswith("exeat limit_bytes ")
+
+
+def test_it_is_an_exchange_in_flight(own, service):
+    g = own("limits: {sandbox-exchanges: 2}")
+    first, second = opened(g, service), opened(g, service)
+    answer = ask(g, g.token(BOTH)).response()
+    assert (answer.status, answer.reason) == (429, "limit_exchanges")
+    first.client.close()
+    assert first.service.closed() == (1000, "")
+    first.service.close()
+    assert first.client.closed()[0] == 1000
+    third = opened(g, service)
+    assert 'exeat_exchanges_open{role="worker 0"} 2\n' in metrics(g)
+    assert 'exeat_websockets_open{role="worker 0"} 2\n' in metrics(g)
+    for s in (second, third):
+        s.wire.close()
+
+
+def metrics(g):
+    with socket.create_connection(("127.0.0.1", g.publish), PATIENCE) as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        return b"".join(iter(lambda: s.recv(65536), b"")).decode()
+
+
+@pytest.mark.parametrize("how", ["revoked", "quarantined"])
+@pytest.mark.parametrize("inside", ["plain", "tls"])
+def test_authority_that_is_taken_away_cuts_it_at_once(gateway, service, service_tls, how, inside):
+    sandbox = f"sb-{how}-{inside}"
+    token = gateway.token(BOTH, sandbox=sandbox)
+    wire = gateway.tunnel("registry.test", token) if inside == "tls" else ask(gateway, token)
+    if inside == "tls":
+        wire.send(handshake())
+    assert wire.response().status == 101
+    here, there = Speaker(wire, True), (service_tls if inside == "tls" else service).next()
+    here.text("before")
+    assert there.message() == (TEXT, b"before")
+    if how == "revoked":
+        exeat("token", "revoke", "--sandbox", sandbox, config=gateway.config)
+    else:
+        exeat("quarantine", "add", sandbox, config=gateway.config)
+    reason = "token_revoked" if how == "revoked" else "sandbox_quarantined"
+    try:
+        code, said = here.closed()
+        assert code == 1008 and said.startswith(f"exeat {reason} ")
+        assert there.closed() == (1001, "")
+        assert wire.is_closed() and there.wire.is_closed()
+        result = gateway.wait_for(kind="result", sandbox=sandbox, outcome="cut")[0]
+        assert (result["reason"], result["websocket"]["close"]) == (reason, 1008)
+    finally:
+        exeat("quarantine", "release", sandbox, config=gateway.config, check=False)
+
+
+def test_a_reload_that_no_longer_allows_it_ends_it_and_another_does_not(own, service):
+    g = own()
+    s = opened(g, service)
+    g.config.write_text(g.config.read_text() + "# the same\n")
+    exeat("reload", config=g.config)
+    s.client.text("still here")
+    assert s.service.message() == (TEXT, b"still here")
+    g.config.write_text(g.config.read_text().replace("websocket: allow", "websocket: refuse"))
+    exeat("reload", config=g.config)
+    code, reason = s.client.closed()
+    assert code == 1008 and reason.startswith("exeat policy_changed ")
+    assert s.service.wire.is_closed()
+    result = s.result()
+    assert result["reason"] == "policy_changed" and "upgrade_not_allowed" in result["detail"]
+
+
+def test_a_gateway_that_stops_does_not_wait_for_it(own, service):
+    g = own()
+    s = opened(g, service)
+    began = time.monotonic()
+    g.process.send_signal(15)
+    code, reason = s.client.closed()
+    assert code == 1001 and reason.startswith("exeat gateway_stopping ")
+    assert s.service.closed() == (1001, "")
+    s.wire.close()
+    assert g.process.wait(PATIENCE) == 0
+    assert b"did not end in" not in g.output(), time.monotonic() - began
+
+
+def test_a_worker_that_dies_takes_it_along_and_the_next_goes_on(own, service):
+    g = own()
+    s = opened(g, service)
+    before = g.pids("worker")
+    os.kill(before[0], 9)
+    assert s.wire.is_closed() and s.service.wire.is_closed()
+    wait_until(lambda: g.pids("worker") and g.pids("worker") != before, "another worker")
+    again = opened(g, service)
+    again.client.text("hello")
+    assert again.service.message() == (TEXT, b"hello")
+    again.wire.close()
+    assert g.verify()
+
+
+# ---- who goes
+
+
+def test_a_client_that_goes_without_a_word_is_gone_for_the_service(open_socket):
+    s = open_socket()
+    s.client.text("half of")
+    assert s.service.message() == (TEXT, b"half of")
+    s.wire.close()
+    assert s.service.closed() == (1001, "")
+    assert s.service.wire.is_closed()
+    assert s.result()["reason"] == "client_closed"
+
+
+def test_a_client_that_half_closes_after_its_close_frame_hears_the_answer(open_socket):
+    s = open_socket()
+    s.client.close(1000, "enough")
+    s.wire.half_close()
+    assert s.service.closed() == (1000, "enough")
+    s.service.text("one more thing")
+    assert s.client.message() == (TEXT, b"one more thing")
+    s.service.close(1000)
+    assert s.client.closed() == (1000, "")
+    assert s.wire.is_closed()
+    assert s.result()["outcome"] == "complete"
+
+
+def test_a_service_that_closes_first(open_socket):
+    s = open_socket()
+    s.service.close(4001, "go away")
+    assert s.client.closed() == (4001, "go away")
+    s.client.text("too late")
+    s.client.close(4001)
+    seen = []
+    while not seen or seen[-1][1] != CLOSE:
+        seen.append(s.service.hear())
+    assert seen[-1][2] == close_payload(4001)
+    result = s.result()
+    assert (result["outcome"], result["websocket"]["close"]) == ("complete", 4001)
+
+
+def test_a_service_that_goes_without_a_close_frame_is_no_end(open_socket):
+    s = open_socket()
+    s.service.say(TEXT, b"half", fin=False)
+    s.service.wire.close()
+    assert s.client.hear() == (False, TEXT, b"half")
+    code, reason = s.client.closed()
+    assert code == 1011 and reason.startswith("exeat upstream_closed ")
+    result = s.result()
+    assert (result["outcome"], result["reason"]) == ("cut", "upstream_closed")
+
+
+def test_who_does_not_answer_a_close_frame_is_not_waited_for(own, service):
+    g = own("limits: {body-time: 1s, body-rate: 0}")
+    s = opened(g, service)
+    s.service.close(1000)
+    assert s.client.closed() == (1000, "")
+    assert s.service.wire.is_closed() and s.wire.is_closed()
+    assert s.result()["outcome"] == "complete"
+    s = opened(g, service)
+    s.client.close(1000)
+    code, reason = s.client.closed()
+    assert code == 1011 and reason.startswith("exeat upstream_timeout ")
+
+
+def test_a_client_that_does_not_read_is_cut(own, service):
+    g = own("limits: {body-time: 1s, body-rate: 1m, websocket-idle: 1h}")
+    s = opened(g, service)
+    stop = threading.Event()
+
+    def pour():
+        try:
+            while not stop.is_set():
+                s.service.say(BINARY, bytes(60000))
+        except OSError:
+            pass
+
+    thread = threading.Thread(target=pour)
+    thread.start()
+    try:
+        assert s.result()["reason"] == "client_timeout"
+    finally:
+        stop.set()
+        s.wire.close()
+        thread.join()
+
+
+def memory_of(g):
+    return sum(int(line.split()[1]) for pid in g.pids("worker") for line in open(f"/proc/{pid}/smaps_rollup") if line.startswith("Rss:"))
+
+
+def test_a_message_of_ten_megabytes_is_not_held(own, service):
+    """One frame of 12 MB each way; and a reader that pauses holds the writer, not memory."""
+    g = own("limits: {websocket-message: 16m}")
+    s = opened(g, service)
+    s.client.text("warm")
+    assert s.service.message() == (TEXT, b"warm")
+    before, payload = memory_of(g), os.urandom(12 << 20)
+    for here, there in ((s.client, s.service), (s.service, s.client)):
+        thread = threading.Thread(target=here.say, args=(BINARY, payload))
+        thread.start()
+        time.sleep(0.5)
+        assert thread.is_alive()
+        assert memory_of(g) - before < 4096
+        assert there.message() == (BINARY, payload)
+        thread.join()
+    s.wire.close()
+
+
+# ---- what is looked for
+
+
+def encoded(secret):
+    from base64 import b64encode, urlsafe_b64encode
+    return {"plain": secret.encode(), "base64": b64encode(secret.encode()), "base64url": urlsafe_b64encode(b"x" + secret.encode())}
+
+
+def leak_ends(s, secret, reason="canary_leak", front=b""):
+    """The client is told; the service has heard nothing of the secret but what is in front of it."""
+    while True:
+        fin, opcode, payload = s.client.hear()
+        if opcode == CLOSE:
+            break
+    assert payload[:2] == close_payload(1008) and payload[2:].startswith(f"exeat {reason} ".encode())
+    assert s.wire.is_closed()
+    heard = b""
+    try:
+        while True:
+            fin, opcode, piece = s.service.hear()
+            heard += piece
+    except Closed:
+        pass
+    assert secret not in heard and heard == front, heard
+    finding = wait_until(lambda: [f for f in s.gateway.records(kind="finding") if f["id"] == s.id], "its finding")[0]
+    assert (finding["reason"], finding["canary"]["place"]) == (reason, "frame")
+    result = s.result()
+    assert (result["outcome"], result["reason"], result["websocket"]["close"]) == ("cut", reason, 1008)
+    assert secret.decode(errors="replace") not in s.gateway.output().decode(errors="replace")
+
+
+@pytest.mark.parametrize("encoding", ["plain", "base64", "base64url"])
+@pytest.mark.parametrize("opcode", [TEXT, BINARY])
+def test_a_canary_in_one_frame(open_socket, canary, encoding, opcode):
+    s = open_socket()
+    secret = encoded(canary)[encoding]
+    s.client.say(opcode, b"before " + secret + b" after")
+    leak_ends(s, secret)
+
+
+def test_a_canary_that_the_wire_never_shows(open_socket, canary):
+    """Masked byte by byte with keys of the client's own; and in frames of one byte, each under another."""
+    s = open_socket()
+    raw = client_frame(TEXT, canary.encode(), mask=b"\xff\x80\x7f\x01")
+    assert canary.encode() not in raw
+    s.wire.send(raw)
+    leak_ends(s, canary.encode())
+
+
+def test_the_wire_shows_a_canary_that_the_frame_does_not_carry(open_socket, canary):
+    """What the client masks so that its raw bytes are the canary goes out under a mask of ours: it is not there any more."""
+    s = open_socket()
+    payload = turned(canary.encode(), b"abcd")
+    raw = client_frame(BINARY, payload, mask=b"abcd")
+    assert canary.encode() in raw
+    s.wire.send(raw)
+    assert s.service.message() == (BINARY, payload)
+    assert s.service.masks != [b"abcd"]
+
+
+@pytest.mark.parametrize("cut", [1, 8, 20])
+def test_a_canary_over_two_frames_of_a_message(open_socket, canary, cut):
+    s = open_socket()
+    secret = canary.encode()
+    s.client.say(TEXT, secret[:cut], fin=False)
+    s.client.say(PING, b"in between")
+    assert s.service.hear() == (True, PING, b"in between")
+    s.client.say(CONTINUATION, secret[cut:])
+    leak_ends(s, secret)
+
+
+def test_a_canary_in_frames_of_one_byte(open_socket, canary):
+    s = open_socket()
+    secret = canary.encode()
+    for i in range(len(secret)):
+        s.client.say(TEXT if i == 0 else CONTINUATION, secret[i:i + 1], fin=False)
+    leak_ends(s, secret)
+
+
+def test_a_canary_over_two_messages_is_cut_in_the_second(open_socket, canary):
+    """At the end of a message all of it goes that nothing was found in, or a conversation would stand still."""
+    s = open_socket()
+    secret = canary.encode()
+    s.client.say(TEXT, b"x" + secret[:10])
+    assert s.service.message() == (TEXT, b"x" + secret[:10])
+    s.client.say(TEXT, secret[10:] + b"y")
+    leak_ends(s, secret)
+
+
+def test_a_canary_late_in_a_long_message_never_arrives(open_socket, canary):
+    s = open_socket()
+    secret, noise = canary.encode(), bytes(300000)
+    s.client.say(BINARY, noise, fin=False)
+    s.client.say(CONTINUATION, b"y" * 100 + secret + bytes(5000), fin=True)
+    heard = b""
+    try:
+        while True:
+            heard += s.service.hear()[2]
+    except Closed:
+        pass
+    assert secret[:8] not in heard and len(heard) <= 300100  # what was under way went with the connection
+    assert s.result()["reason"] == "canary_leak"
+
+
+@pytest.mark.parametrize("opcode", [PING, PONG, CLOSE])
+def test_a_canary_in_a_control_frame(open_socket, canary, opcode):
+    s = open_socket()
+    s.client.say(opcode, (close_payload(1000) if opcode == CLOSE else b"") + canary.encode())
+    leak_ends(s, canary.encode())
+
+
+def test_a_canary_over_two_pings(open_socket, canary):
+    s = open_socket()
+    secret = canary.encode()
+    s.client.say(PING, secret[:12])
+    assert s.service.hear() == (True, PING, secret[:12])
+    s.client.say(TEXT, b"something between")
+    assert s.service.message() == (TEXT, b"something between")
+    s.client.say(PING, secret[12:])
+    leak_ends(s, secret)
+
+
+@pytest.mark.parametrize("cut", [None, 15])
+def test_the_leave_token_in_a_frame(open_socket, token, cut):
+    """At the very end of a message, where nothing more comes to look at; and over two messages, each too short to tell."""
+    s = open_socket()
+    signature = token.rsplit(".", 1)[1].encode()
+    front = b""
+    if cut:
+        front = b"!" + signature[:cut]
+        s.client.say(TEXT, front)
+        assert s.service.message() == (TEXT, front)
+        front = b""
+    s.client.say(TEXT, signature[cut or 0:40])
+    leak_ends(s, signature[cut or 0:40], "token_leak", front)
+
+
+def test_a_canary_that_comes_back_accuses_the_service(gateway, open_socket, canary):
+    s = open_socket()
+    for piece in (b"x" + canary.encode()[:9], canary.encode()[9:]):
+        s.service.say(TEXT, piece)
+        assert s.client.message() == (TEXT, piece)
+    finding = wait_until(lambda: [f for f in gateway.records(kind="finding") if f["id"] == s.id], "its finding")[0]
+    assert (finding["reason"], finding["canary"]["place"]) == ("canary_response", "response frame")
+    s.client.text("goes on")
+    assert s.service.message() == (TEXT, b"goes on")
+
+
+SECRET = "s3cr3t-of-the-gateway-0123456789"
+
+
+@pytest.mark.parametrize("how", ["a message", "two frames", "a ping", "base64"])
+def test_the_gateways_credential_does_not_come_back(own, service, how):
+    more = 'websocket: allow\n    inject-plain: accepted\n    shared-identity: accepted\n    credential: {from: "file:secret"}'
+    g = own_with_secret(own, more)
+    s = opened(g, service)
+    assert f"authorization: bearer {SECRET}" in service.heads[-1].decode().lower().replace(SECRET.lower(), SECRET)
+    s.service.text("clean")
+    assert s.client.message() == (TEXT, b"clean")
+    secret = SECRET.encode()
+    if how == "two frames":
+        s.service.say(TEXT, b"x" + secret[:12], fin=False)
+        s.service.say(CONTINUATION, secret[12:])
+    elif how == "base64":
+        s.service.say(TEXT, encoded(SECRET)["base64"])
+    else:
+        s.service.say(PING if how == "a ping" else TEXT, secret)
+    heard = b""
+    while True:
+        fin, opcode, piece = s.client.hear()
+        if opcode == CLOSE:
+            break
+        heard += piece
+    assert piece[:2] == close_payload(1008) and b"credential_reflected" in piece
+    assert heard in (b"", b"x")
+    assert s.result()["reason"] == "credential_reflected"
+
+
+def own_with_secret(own, more):
+    return own(more=more, before=lambda g: (g.directory / "secret").write_text(SECRET) and (g.directory / "secret").chmod(0o600))
+
+
+# ---- by way of a bound listener and of exeat-relay
+
+
+def test_on_a_bound_listener_by_the_relay(tmp_path, own, service):
+    """The client carries nothing; the relay in the guest passes bytes on, after the switch too."""
+    address, file = tmp_path / "vm1.sock", tmp_path / "vm1.jwt"
+
+    def before(g):
+        listen(g.config, f'vm1: {{address: "unix:{address}", sandbox: vm1, token-file: "{file}"}}')
+        keep(file, g.token(BOTH, sandbox="vm1"))
+
+    g = own(before=before)
+    with Relay(tmp_path, f"unix:{address}") as relay:
+        wire = relay.connect()
+        wire.send(handshake(target="http://registry.test/ws/a"))
+        assert wire.response().status == 101
+        here, there = Speaker(wire, True), service.next()
+        here.text("x" * 100000)
+        assert there.message() == (TEXT, b"x" * 100000)
+        there.text("answer")
+        assert here.message() == (TEXT, b"answer")
+        assert g.wait_for(kind="decision", action="allow")[-1]["sandbox"] == "vm1"
+        exeat("token", "revoke", "--sandbox", "vm1", config=g.config)
+        code, reason = here.closed()
+        assert code == 1008 and reason.startswith("exeat token_revoked ")
+
+
+def test_the_relay_s_token_opens_one(tmp_path, gateway, service):
+    file = tmp_path / "token.jwt"
+    file.write_text(gateway.token(BOTH, sandbox="sb-relayed"))
+    file.chmod(0o600)
+    with Relay(tmp_path, f"127.0.0.1:{gateway.port}", "--token-file", file) as relay:
+        wire = relay.connect()
+        wire.send(handshake(target="http://registry.test/ws/a"))
+        assert wire.response().status == 101
+        here, there = Speaker(wire, True), service.next()
+        here.text("hello")
+        assert there.message() == (TEXT, b"hello")
+        assert b"proxy-authorization" not in service.heads[-1].lower()
+        wire.close()
+
+
+# ---- with real implementations
+
+
+class Echo:
+    """Debian's python3-websockets as a service: says everything back; a text that is a number, so many messages."""
+
+    def __init__(self, pki):
+        self.loop, self.ready, self.codes = asyncio.new_event_loop(), threading.Event(), []
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(pki[1], pki[2])
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+        assert self.ready.wait(PATIENCE)
+
+    def run(self):
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_until_complete(self.start())
+        self.loop.run_forever()
+
+    async def start(self):
+        options = {"max_size": None, "subprotocols": ["echo.v1"], "ping_interval": 0.2}
+        self.tls = await websockets.serve(self.talk, "127.0.0.1", 0, ssl=self.context, **options)
+        self.plain = await websockets.serve(self.talk, "127.0.0.1", 0, **options)
+        self.ports = [s.sockets[0].getsockname()[1] for s in (self.plain, self.tls)]
+        self.ready.set()
+
+    async def talk(self, connection):
+        async for message in connection:
+            if isinstance(message, str) and message.isdigit():
+                for i in range(int(message)):
+                    await connection.send(f"message {i}")
+            else:
+                await connection.send(message)
+        self.codes.append(connection.close_code)
+
+    def close(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+
+
+@pytest.fixture(scope="module")
+def echo(pki):
+    e = Echo(pki)
+    yield e
+    e.close()
+
+
+NGINX = """
+daemon off; user root; pid nginx.pid; error_log error.log warn; worker_processes 1;
+events {{}}
+http {{
+    access_log off;
+    client_body_temp_path b; proxy_temp_path p; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
+    map $http_upgrade $connection_upgrade {{ default upgrade; '' close; }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://127.0.0.1:{behind};
+            proxy_http_version 1.1;
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection $connection_upgrade;
+            proxy_set_header Host $host;
+        }}
+    }}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory, pki, echo):
+    """Plain by way of nginx, TLS straight."""
+    directory, port = tmp_path_factory.mktemp("nginx"), free_port()
+    (directory / "nginx.conf").write_text(NGINX.format(port=port, behind=echo.ports[0]))
+    nginx = subprocess.Popen(["nginx", "-p", directory, "-c", directory / "nginx.conf", "-e", directory / "error.log"], stderr=subprocess.DEVNULL)
+    wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, "nginx")
+    g = Gateway(tmp_path_factory.mktemp("real") / "state", listed(port, echo.ports[1], pki[0])).start()
+    yield g
+    assert g.stop() == 0, g.output().decode()
+    nginx.terminate()
+    nginx.wait(PATIENCE)
+
+
+def tunnel_socket(gateway, token, port):
+    wire = gateway.connect()
+    wire.send(connect_head("registry.test", token, port))
+    assert wire.response("CONNECT").status == 200
+    return wire.socket
+
+
+def connect(gateway, token, port, **more):
+    """python3-websockets as the client, which offers permessage-deflate; through a tunnel made by hand."""
+    more = {"compression": "deflate", "subprotocols": ["echo.v1"], "max_size": None, **more}
+    if port == 443:
+        more.update(ssl=ssl.create_default_context(cafile=str(gateway.root)), server_hostname="registry.test")
+    scheme = "wss" if port == 443 else "ws"
+    return websockets.connect(f"{scheme}://registry.test/ws/echo", sock=tunnel_socket(gateway, token, port), **more)
+
+
+@pytest.mark.parametrize("port", [80, 443])
+def test_a_real_client_and_a_real_service(real, echo, port):
+    token = real.token(BOTH, sandbox=f"sb-real-{port}")
+    payload = os.urandom(3 << 20)
+
+    async def talk():
+        async with connect(real, token, port, ping_interval=0.1) as c:
+            assert c.subprotocol == "echo.v1" and c.extensions == []
+            await c.send("hello")
+            assert await c.recv() == "hello"
+            await c.send(payload)
+            assert await c.recv() == payload
+            await c.send(piece for piece in ["in ", "three ", "frames"])
+            assert await c.recv() == "in three frames"
+            await c.send("2000")
+            assert [await c.recv() for _ in range(2000)] == [f"message {i}" for i in range(2000)]
+            await asyncio.sleep(0.5)  # pings of both sides
+            await asyncio.wait_for(await c.ping(b"are you there"), PATIENCE)
+        assert c.close_code == 1000
+
+    asyncio.run(talk())
+    result = real.wait_for(kind="result", sandbox=f"sb-real-{port}", outcome="complete")[-1]
+    assert result["http"]["status"] == 101 and result["websocket"]["close"] == 1000
+    wait_until(lambda: echo.codes and echo.codes[-1] == 1000, "the service's end")
+
+
+def test_a_real_client_is_told_why(real, canary_of_real):
+    async def talk():
+        async with connect(real, real.token(BOTH), 443) as c:
+            await c.send("hello")
+            assert await c.recv() == "hello"
+            await c.send("x" + canary_of_real)
+            with pytest.raises(websockets.ConnectionClosedError):
+                await c.recv()
+            return c.close_code, c.close_reason
+
+    code, reason = asyncio.run(talk())
+    assert code == 1008 and reason.startswith("exeat canary_leak ")
+    digits = reason.rsplit(" ", 1)[1]
+    assert "canary" in exeat("why", digits, config=real.config).stdout
+
+
+@pytest.fixture
+def canary_of_real(real):
+    return json.loads((real.directory / "canaries.json").read_text())["canaries"][0]["value"]
+
+
+def test_a_real_client_is_refused_with_a_status(real):
+    async def talk():
+        sock = tunnel_socket(real, real.token(BOTH), 80)
+        with pytest.raises(websockets.InvalidStatusCode) as refused:
+            async with websockets.connect("ws://registry.test/elsewhere", sock=sock):
+                pass
+        assert refused.value.status_code == 403
+
+    asyncio.run(talk())
