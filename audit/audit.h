@@ -1,0 +1,53 @@
+/*
+ * One audit of one service: baselines first, then the catalogue, then the judgement. Takes as long as the budget's rate
+ * makes it; a service that stops answering ends it early.
+ */
+#ifndef AUDIT_AUDIT_H
+#define AUDIT_AUDIT_H
+
+#include "audit/check.h"
+#include "audit/target.h"
+
+struct audit_options {
+    unsigned allowed;          /* RUN_* */
+    const char *const *named;  /* --check: these alone (NULL-ended); NULL: all */
+    int64_t rate, requests;    /* 0: the manifest's */
+    void (*on_finding)(void *arg, const struct check *c, const struct finding *f, size_t done, size_t all); /* may be NULL */
+    void *arg;
+};
+
+struct audit_result {
+    const struct check *check;
+    const struct check_group *group;
+    struct finding finding;
+    struct evidence evidence;
+    bool is_accepted;
+    const char *accept_reason; /* written in the manifest, in force or not; NULL: not there */
+};
+
+struct audit;
+
+/*
+ * t is kept, and given a credential when it has none and the issuer's key is there. NULL and why when the listener cannot
+ * be had or nobody listens at the service's address.
+ */
+struct audit *audit_run(struct target *t, const struct audit_options *o, struct fault *why);
+void audit_free(struct audit *a);
+
+size_t audit_count(const struct audit *a);
+const struct audit_result *audit_result(const struct audit *a, size_t i);
+const struct target *audit_target(const struct audit *a);
+/* Does this verdict, by itself: critical or high, not good, and not accepted? */
+bool audit_keeps_from_passing(const struct audit_result *r);
+bool audit_is_passing(const struct audit *a);
+size_t audit_requests(const struct audit *a);
+int64_t audit_began_s(const struct audit *a);
+int64_t audit_took_ms(const struct audit *a);
+/* As the service calls itself (Server, or a field of its own), cut to what can be printed; "" when it does not. */
+const char *audit_version(const struct audit *a);
+/* Every exchange, baselines first: for the log of exchanges. */
+void audit_each_turn(const struct audit *a, void (*visit)(void *arg, const char *check, const struct turn *x), void *arg);
+
+#define AUDIT_PROBES "1" /* version of the probe set: goes up when a check asks or judges differently */
+
+#endif

@@ -1,0 +1,209 @@
+/* AS, DE: whose token, for what, and what it can be turned into. */
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "audit/check.h"
+#include "audit/probes.h"
+#include "audit/state.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* ---- audience ---- */
+
+static void send_other_audience(struct evidence *e)
+{
+    if (token_can_be_made(e))
+        token_show(e, &(struct mold){.claims = "{\"aud\":\"https://other.example\"}"}, "aud of another service", 0);
+}
+
+static void send_audiences(struct evidence *e)
+{
+    const char *audience = target_text(e->target, "issuer.audience");
+
+    if (!token_can_be_made(e))
+        return;
+    if (audience)
+        token_show(e, &(struct mold){.claims = words(e, "{\"aud\":[\"%s\",\"https://other.example\"]}", audience)}, "aud of this service and another", 0);
+    else
+        evidence_missing(e, "the manifest has no issuer.audience");
+}
+
+static void judge_audiences(const struct evidence *e, struct finding *f)
+{
+    if (is_let_in(token_place(e), e->list[0]))
+        finding_set(f, VERDICT_WEAK, "a token for this service and another is accepted: the other one can use it here");
+    else
+        finding_set(f, VERDICT_PASS, "a token for several services is refused");
+}
+
+static void send_no_audience(struct evidence *e)
+{
+    if (token_can_be_made(e))
+        token_show(e, &(struct mold){.claims = "{\"aud\":null}"}, "no aud", 0);
+}
+
+/* ---- AS-5 ---- */
+
+enum { TAG_OPTIONS = 1, TAG_TRY };
+
+static void send_write_with_read(struct evidence *e)
+{
+    struct written w = {0};
+
+    if (!token_counts(e))
+        return;
+    ask(e, (struct probe){.method = "OPTIONS", .path = token_place(e)->path, .who = WHO_FIRST, .tag = TAG_OPTIONS});
+    if (e->audit_writes && write_begin(e, "write", WHO_FIRST, &w))
+        write_undo(e, &w);
+}
+
+static void judge_write_with_read(const struct evidence *e, struct finding *f)
+{
+    size_t i = 0;
+
+    if (tagged(e, TAG_WRITE, &i))
+        judge_write(e, f, "a write with the reader's credential");
+    else
+        finding_set(f, VERDICT_INCONCLUSIVE, "OPTIONS alone does not say whether it would let a reader write: --active, and write in the manifest");
+}
+
+/* ---- AS-6 ---- */
+
+static void send_elsewhere(struct evidence *e)
+{
+    size_t n = target_count(e->target, "issuer.others");
+
+    if (!token_counts(e))
+        return;
+    if (n == 0)
+        evidence_missing(e, "the manifest names no paths that the credential must not open (issuer.others)");
+    for (size_t i = 0; i < n; i++) {
+        ask(e, (struct probe){.path = target_text_at(e->target, "issuer.others", i), .variant = "nobody", .tag = 0});
+        ask(e, (struct probe){.path = target_text_at(e->target, "issuer.others", i), .who = WHO_FIRST, .variant = "the credential of another object", .tag = 1});
+    }
+}
+
+static void judge_elsewhere(const struct evidence *e, struct finding *f)
+{
+    finding_set(f, VERDICT_PASS, "the credential opens nothing else of %zu tried", e->n / 2);
+    for (size_t i = 1; i < e->n; i += 2) {
+        const struct turn *x = e->list[i];
+
+        if (turn_is_2xx(x) || (is_let_in(token_place(e), x) && !turn_is_refusal(x)))
+            finding_worsen(f, VERDICT_FAIL, "%.100s is opened too: %d", x->shown, x->status);
+        else if (x->status == 404 && turn_alike(x, token_place(e)->good))
+            finding_worsen(f, VERDICT_FAIL, "%.100s is answered as what the credential is for: %d", x->shown, x->status);
+    }
+}
+
+/* ---- AS-7 ---- */
+
+static const char *const spellings[] = {"*", "", "admin", "ADMIN", "a,b c", "read write", "../"};
+
+/* The claims of a good token, with the names in scope or access replaced. */
+static void send_spellings(struct evidence *e)
+{
+    json_t *claims = token_can_be_made(e) ? json_loads(target_text(e->target, "issuer.claims"), 0, NULL) : NULL;
+    bool has_scope = json_is_string(json_object_get(claims, "scope"));
+    json_t *access = json_object_get(claims, "access");
+
+    if (!e->missing[0] && !e->not_applicable[0] && !has_scope && !json_is_array(access))
+        evidence_na(e, "its tokens have neither scope nor access");
+    for (size_t i = 0; (has_scope || json_is_array(access)) && i < COUNT(spellings); i++) {
+        char *text;
+
+        if (has_scope)
+            json_object_set_new(claims, "scope", json_string(spellings[i]));
+        else
+            json_object_set_new(json_array_get(access, 0), "name", json_string(spellings[i]));
+        text = json_dumps(claims, JSON_COMPACT);
+        token_show(e, &(struct mold){.claims = text}, words(e, "%s \"%s\"", has_scope ? "scope" : "access to", spellings[i]), 0);
+        free(text);
+    }
+    json_decref(claims);
+}
+
+/* ---- AS-8 ---- */
+
+static void send_details(struct evidence *e)
+{
+    json_t *claims = token_can_be_made(e) ? json_loads(target_text(e->target, "issuer.claims"), 0, NULL) : NULL;
+
+    if (!e->missing[0] && !e->not_applicable[0] && !json_is_array(json_object_get(claims, "authorization_details")))
+        evidence_na(e, "its tokens have no authorization_details");
+    else if (claims) {
+        token_show(e, &(struct mold){.claims = "{\"scope\":null,\"authorization_details\":[{\"type\":\"exeat-unknown\"}]}"}, "details of an unknown type", 0);
+        token_show(e, &(struct mold){.claims = "{\"scope\":null,\"authorization_details\":[]}"}, "no details", 0);
+    }
+    json_decref(claims);
+}
+
+/* ---- AS-9, AS-10 ---- */
+
+static void send_gateway_token(struct evidence *e)
+{
+    char *token;
+
+    if (!token_counts(e))
+        return;
+    if (e->target->gateway.secret) {
+        ask(e, (struct probe){.path = token_place(e)->path, .who = WHO_TOKEN, .token = words(e, "%.*s", SLICE_ARG(secret_slice(e->target->gateway.secret))), .variant = "the sandbox's leave token"});
+        return;
+    }
+    token = forge_make(e->audit->forge, &(struct mold){.key = FORGE_OWN, .header = "{\"typ\":\"at+jwt\",\"kid\":\"exeat\",\"x5c\":null,\"jwk\":null}",
+                                                        .claims = "{\"iss\":\"exeat\",\"aud\":\"gw.example\",\"sub\":\"vm1\",\"client_id\":\"exeat\",\"scope\":\"npm:read\",\"access\":null}"});
+    ask(e, (struct probe){.path = token_place(e)->path, .who = WHO_TOKEN, .token = words(e, "%s", token), .variant = "a token in the form of a leave token"});
+    free(token);
+}
+
+static void send_second(struct evidence *e)
+{
+    if (!has_second(e)) {
+        evidence_missing(e, "the manifest has no tenant2");
+        return;
+    }
+    if (token_counts(e))
+        for (size_t i = 0; i < baseline_count(e); i++)
+            ask(e, (struct probe){.path = baseline_at(e, i)->path, .who = WHO_SECOND, .variant = "the second tenant's credential", .tag = (int)i});
+}
+
+static void judge_second(const struct evidence *e, struct finding *f)
+{
+    finding_set(f, VERDICT_PASS, "the second tenant's credential does not open the first one's paths");
+    for (size_t i = 0; i < e->n; i++)
+        if (is_let_in(baseline_at(e, (size_t)e->list[i]->tag), e->list[i]))
+            finding_worsen(f, VERDICT_FAIL, "the second tenant's credential opens %s: %d", e->list[i]->shown, e->list[i]->status);
+}
+
+/* ---- what no fixture shows ---- */
+
+static void send_exchange(struct evidence *e)
+{
+    evidence_na(e, "the manifest names no token endpoint that exchanges tokens");
+}
+
+#define OWN "inject or assert: the gateway's credential for this one service; the sandbox's own is refused."
+
+static const struct check scope_checks[] = {
+    {"AS-1", SEVERITY_CRITICAL, RUN_ISSUER, send_other_audience, judge_tokens, "Is a token for another service refused?", "RFC 9068 4, RFC 8725 3.9", "Check aud.", OWN},
+    {"AS-2", SEVERITY_MEDIUM, RUN_ISSUER, send_audiences, judge_audiences, "Is a token for several services taken?", "JWT-SVID 7.2", "Refuse an aud that names others too, or note it.", OWN},
+    {"AS-3", SEVERITY_HIGH, RUN_ISSUER, send_no_audience, judge_tokens, "Must a token name its service?", "RFC 9068 2.2", "Demand aud.", OWN},
+    {"AS-4", SEVERITY_HIGH, RUN_ISSUER, send_exchange, NULL, "Is a token held to the resource it was asked for?", "RFC 8707 2", "Check the resource; refuse unknown ones (invalid_target).", OWN},
+    {"AS-5", SEVERITY_HIGH, 0, send_write_with_read, judge_write_with_read, "Can a reader write?", "RFC 6750 3.1", "Demand a scope of its own for writing.", "allow: GET and HEAD alone."},
+    {"AS-6", SEVERITY_HIGH, RUN_TENANTS, send_elsewhere, judge_elsewhere, "Does a credential for one thing open another?", "RFC 9396", "Compare the scope with the very object.", "bind: the paths by name."},
+    {"AS-7", SEVERITY_HIGH, RUN_ISSUER, send_spellings, judge_tokens, "Can a scope be widened by how it is spelt?", "CVE-2026-42016, CVE-2026-66015", "Compare scopes exactly.", OWN},
+    {"AS-8", SEVERITY_MEDIUM, RUN_ISSUER, send_details, judge_tokens, "Are authorization_details looked at?", "RFC 9396 3, 5", "Refuse details of unknown types.", OWN},
+    {"AS-9", SEVERITY_CRITICAL, 0, send_gateway_token, judge_tokens, "Does it take the gateway's leave token?", "RFC 9700 4.10.2", "Take tokens of your issuer for your audience alone.", "The gateway strips its token from every request."},
+    {"AS-10", SEVERITY_CRITICAL, RUN_TENANTS, send_second, judge_second, "Does another tenant's credential open it?", "", "Bind objects to their tenant.", "client credentials: refuse; then no foreign account can be used."},
+};
+
+static const struct check delegation_checks[] = {
+    {"DE-1", SEVERITY_CRITICAL, RUN_ISSUER, send_exchange, NULL, "Can an exchange widen a token?", "RFC 8693 2.2.2", "Grant at most what the subject token has.", "exchange.scope, exchange.audience: fixed in the configuration."},
+    {"DE-2", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Does an exchanged token name its actor?", "RFC 8693 4.1", "Put act into it.", ""},
+    {"DE-3", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Is may_act honoured?", "RFC 8693 4.4", "Refuse actors that may_act does not name.", ""},
+    {"DE-4", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Does an exchanged token live longer?", "RFC 8693, RFC 9700", "At most the subject's life, bound again.", "exchange.lifetime"},
+    {"DE-5", SEVERITY_HIGH, RUN_ISSUER, NULL, NULL, "Are transaction tokens kept apart?", "draft-ietf-oauth-transaction-tokens", "Take Txn-Token in its own field alone, from your trust domain.", ""},
+};
+
+const struct check_group check_scope = {"AS", "audience and scope", scope_checks, COUNT(scope_checks)};
+const struct check_group check_delegation = {"DE", "delegation", delegation_checks, COUNT(delegation_checks)};

@@ -1,0 +1,273 @@
+/* XT: can two callers see, or leave something for, each other? */
+#include <stdio.h>
+
+#include "audit/check.h"
+#include "audit/probes.h"
+#include "audit/state.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* The other caller: the second tenant, or whoever else, when nobody has a credential. */
+static bool other(struct evidence *e, enum who *who)
+{
+    *who = has_second(e) ? WHO_SECOND : WHO_NOBODY;
+    if (has_good(e) && !has_second(e))
+        evidence_missing(e, "the manifest has no tenant2");
+    return !has_good(e) || has_second(e);
+}
+
+/* ---- XT-1 ---- */
+
+static void send_message(struct evidence *e)
+{
+    struct written w = {0};
+    enum who second;
+
+    if (!other(e, &second) || !write_whole(e, "write", good_or_nobody(e), &w))
+        return;
+    if (turn_is_2xx(w.answer))
+        write_read(e, &w, second);
+    write_undo(e, &w);
+}
+
+void judge_readable(const struct evidence *e, struct finding *f)
+{
+    const struct turn *x, *write;
+    size_t i = 0, j = 0;
+
+    write = tagged(e, TAG_WRITE, &j);
+    finding_set(f, VERDICT_PASS, "nothing could be written (%d), so nothing can be left for others", write ? write->status : 0);
+    while ((x = tagged(e, TAG_READ, &i))) {
+        bool holds = turn_is_2xx(x) && turn_holds(x, e->nonces[0]);
+
+        if (holds)
+            finding_worsen(f, VERDICT_FAIL, "what one caller wrote, %s reads: %s %.80s: %d", x->who == WHO_NOBODY ? "anybody" : "another tenant", x->method, x->shown, x->status);
+        else if (turn_is_refusal(x) && f->verdict == VERDICT_PASS)
+            finding_set(f, VERDICT_PASS, "what one caller wrote, others do not read: %d", x->status);
+        else if (!turn_is_refusal(x))
+            finding_worsen(f, VERDICT_INCONCLUSIVE, "reading what was written: %d", x->status);
+    }
+    j = 0;
+    while (f->verdict == VERDICT_PASS && (write = tagged(e, TAG_WRITE, &j)))
+        if (!turn_is_2xx(write) && !turn_is_refusal(write))
+            finding_set(f, VERDICT_INCONCLUSIVE, "the write was answered %d, so there was nothing to read", write->status);
+}
+
+/* ---- XT-2 ---- */
+
+enum { TAG_NAMES = 1 };
+
+static void send_names(struct evidence *e)
+{
+    static const char *const listings[] = {"/v2/_catalog", "/-/all", "/"};
+    struct written w = {0};
+    enum who second;
+
+    if (!other(e, &second) || !write_begin(e, "write", good_or_nobody(e), &w))
+        return;
+    for (size_t i = 0; turn_is_2xx(w.answer) && i < COUNT(listings); i++)
+        ask(e, (struct probe){.path = listings[i], .who = second, .tag = TAG_NAMES, .variant = "the other caller lists"});
+    for (size_t i = 0; turn_is_2xx(w.answer) && i < target_count(e->target, "listings"); i++)
+        ask(e, (struct probe){.path = target_text_at(e->target, "listings", i), .who = second, .tag = TAG_NAMES, .variant = "the other caller lists"});
+    write_undo(e, &w);
+}
+
+static void judge_names(const struct evidence *e, struct finding *f)
+{
+    const struct turn *x;
+    size_t i = 0;
+
+    finding_set(f, VERDICT_PASS, "a name that one caller makes is in no listing of the other's");
+    while ((x = tagged(e, TAG_NAMES, &i)))
+        if (turn_is_2xx(x) && turn_holds(x, e->nonces[0]))
+            finding_worsen(f, VERDICT_FAIL, "a name that one caller made stands in the other's %s", x->shown);
+}
+
+/* ---- XT-3 ---- */
+
+enum { TAG_MOUNT = 1 };
+
+static void send_mount(struct evidence *e)
+{
+    struct written w = {0};
+    const char *name2 = target_text(e->target, "write2"), *digest;
+    enum who second;
+    struct turn *x;
+    struct slice at;
+
+    if (e->target->dialect != DIALECT_OCI) {
+        evidence_na(e, "it has no mount of another's content");
+        return;
+    }
+    if (!other(e, &second))
+        return;
+    if (!name2) {
+        evidence_missing(e, "the manifest has no write2");
+        return;
+    }
+    if (!write_whole(e, "write", good_or_nobody(e), &w))
+        return;
+    digest = strstr(w.read, "sha256:");
+    x = ask(e, (struct probe){.method = "POST", .path = words(e, "/v2/%s/blobs/uploads/?mount=%s&from=%s", fill(e, name2, w.nonce), digest, w.name), .who = second, .tag = TAG_MOUNT, .variant = "the other caller mounts it"});
+    if (x->status == 202 && turn_field(x, "Location", 0, &at)) /* a new upload instead: cancel it */
+        ask(e, (struct probe){.method = "DELETE", .is_bare = true, .who = second, .variant = "clean up",
+                              .path = words(e, "%.*s", SLICE_ARG(slice_search(at, SLICE("://")) > 0 ? slice_from(at, (size_t)slice_search(at, SLICE("/v2/"))) : at))});
+    if (x->status == 201 && turn_is_refusal(ask(e, (struct probe){.method = "DELETE", .path = words(e, "/v2/%s/blobs/%s", fill(e, name2, w.nonce), digest), .who = second, .variant = "clean up"})))
+        evidence_left(e, "%s in %s", digest, name2);
+    write_undo(e, &w);
+}
+
+static void judge_mount(const struct evidence *e, struct finding *f)
+{
+    size_t i = 0;
+    const struct turn *x = tagged(e, TAG_MOUNT, &i);
+
+    if (!x)
+        finding_set(f, VERDICT_NOT_RUN, "nothing was asked");
+    else if (x->status == 201)
+        finding_set(f, VERDICT_FAIL, "the other caller mounts what the first one has: 201");
+    else if (x->status == 202 || turn_is_refusal(x))
+        finding_set(f, VERDICT_PASS, "the other caller cannot mount what the first one has: %d", x->status);
+    else
+        finding_set(f, VERDICT_INCONCLUSIVE, "mounting: %d", x->status);
+}
+
+/* ---- XT-4 ---- */
+
+enum { TAG_WARM = 1, TAG_KNOWN, TAG_UNKNOWN };
+
+static void send_presence(struct evidence *e)
+{
+    const char *known, *unknown;
+    enum who second;
+
+    if (!other(e, &second))
+        return;
+    if (!(known = fetched(e, nonce_new(e))))
+        return;
+    unknown = fetched(e, nonce_new(e));
+    ask(e, (struct probe){.path = known, .who = good_or_nobody(e), .tag = TAG_WARM, .variant = "the first caller fetches it"});
+    ask(e, (struct probe){.path = known, .who = second, .tag = TAG_KNOWN, .variant = "the other caller asks for it"});
+    ask(e, (struct probe){.path = unknown, .who = second, .tag = TAG_UNKNOWN, .variant = "and for what nobody fetched"});
+}
+
+/* Fields that say whether it was there: they differ between what was fetched before and what was not. */
+static void judge_presence(const struct evidence *e, struct finding *f)
+{
+    static const char *const names[] = {"X-Cache", "X-Cache-Lookup", "X-Cache-Status", "Age", "Cache-Status", "X-Proxy-Cache", "X-Varnish"};
+    const struct turn *known = e->list[1], *unknown = e->list[2];
+
+    if (!turn_answered(known) || !turn_answered(unknown)) {
+        finding_set(f, VERDICT_INCONCLUSIVE, "no answers to compare");
+        return;
+    }
+    finding_set(f, VERDICT_PASS, "no field shows what others fetched");
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct slice a = {"", 0}, b = {"", 0};
+
+        turn_field(known, names[i], 0, &a);
+        turn_field(unknown, names[i], 0, &b);
+        if (!slice_equals(a, b))
+            finding_worsen(f, VERDICT_WEAK, "%s shows whether somebody else has fetched it", names[i]);
+    }
+}
+
+/* ---- XT-5 ---- */
+
+static void send_whoami(struct evidence *e)
+{
+    const char *path = target_text(e->target, "whoami");
+
+    if (!path && e->target->dialect == DIALECT_NPM)
+        path = "/-/whoami";
+    if (!has_good(e) && is_open(baseline_at(e, 0)))
+        evidence_na(e, "it is open: there are no principals (AN-1)");
+    else if (!has_second(e))
+        evidence_missing(e, "the manifest has no tenant2");
+    else if (!path)
+        evidence_missing(e, "the manifest has no whoami");
+    if (!path || e->missing[0] || e->not_applicable[0])
+        return;
+    ask(e, (struct probe){.path = path, .who = WHO_FIRST});
+    ask(e, (struct probe){.path = path, .who = WHO_SECOND});
+}
+
+static void judge_whoami(const struct evidence *e, struct finding *f)
+{
+    const struct turn *a = e->list[0], *b = e->list[1];
+
+    if (!turn_is_2xx(a) || !turn_is_2xx(b))
+        finding_set(f, VERDICT_INCONCLUSIVE, "it does not say who asks: %d and %d", a->status, b->status);
+    else if (slice_equals(buf_slice(&a->body), buf_slice(&b->body)))
+        finding_set(f, VERDICT_FAIL, "both tenants are one and the same principal");
+    else
+        finding_set(f, VERDICT_PASS, "two tenants are two principals");
+}
+
+/* ---- XT-6 ---- */
+
+static void send_labels(struct evidence *e)
+{
+    const char *n, *name;
+    enum who second;
+
+    if (e->target->dialect != DIALECT_NPM) {
+        evidence_na(e, "it has no tags, stars or comments that are known");
+        return;
+    }
+    if (!other(e, &second) || baseline_at(e, 0)->path[0] != '/')
+        return;
+    n = nonce_new(e);
+    name = baseline_at(e, 0)->path + 1;
+    if (turn_is_2xx(ask(e, (struct probe){.method = "PUT", .path = words(e, "/-/package/%s/dist-tags/%s", name, n), .who = good_or_nobody(e), .body = SLICE("\"1.0.0\""), .body_type = "application/json",
+                                              .tag = TAG_WRITE, .variant = "a tag on somebody's package"}))) {
+        ask(e, (struct probe){.path = words(e, "/-/package/%s/dist-tags", name), .who = second, .tag = TAG_READ, .variant = "the other caller reads the tags"});
+        ask(e, (struct probe){.method = "DELETE", .path = words(e, "/-/package/%s/dist-tags/%s", name, n), .who = good_or_nobody(e), .tag = TAG_REMOVE, .variant = "clean up"});
+    }
+}
+
+/* ---- XT-7 ---- */
+
+enum { TAG_TRACE = 1 };
+
+static void send_traces(struct evidence *e)
+{
+    static const char *const pages[] = {"/metrics", "/-/v1/search?text=x", "/v2/_catalog", "/acng-report.html", "/status"};
+    enum who second;
+    const char *n = nonce_new(e);
+
+    if (!other(e, &second))
+        return;
+    ask(e, (struct probe){.path = words(e, "/%s", n), .who = good_or_nobody(e), .variant = "the first caller asks for a name"});
+    for (size_t i = 0; i < COUNT(pages) + target_count(e->target, "admin"); i++) {
+        const char *page = i < COUNT(pages) ? pages[i] : target_text_at(e->target, "admin", i - COUNT(pages));
+
+        if (page[0] == '/')
+            ask(e, (struct probe){.path = page, .who = second, .tag = TAG_TRACE, .variant = "the other caller looks"});
+    }
+}
+
+static void judge_traces(const struct evidence *e, struct finding *f)
+{
+    const struct turn *x;
+    size_t i = 0;
+
+    finding_set(f, VERDICT_PASS, "no page shows what another caller asked for");
+    while ((x = tagged(e, TAG_TRACE, &i)))
+        if (turn_holds(x, e->nonces[0]))
+            finding_worsen(f, VERDICT_FAIL, "%s shows what another caller asked for", x->shown);
+}
+
+#define APART "bind: each sandbox's own names; credential with {sandbox}, so that each is a principal of its own; deny: listings."
+
+static const struct check checks[] = {
+    {"XT-1", SEVERITY_CRITICAL, RUN_WRITES | RUN_TENANTS, send_message, judge_readable, "Does one tenant read what another wrote?", "", "Keep tenants apart; let readers write nowhere.", APART},
+    {"XT-2", SEVERITY_CRITICAL, RUN_WRITES | RUN_TENANTS, send_names, judge_names, "Does one tenant see names that another made?", "", "Show each tenant its own names alone.", APART},
+    {"XT-3", SEVERITY_HIGH, RUN_WRITES | RUN_TENANTS, send_mount, judge_mount, "Can one tenant mount what another has?", "CVE-2021-41834", "Demand read access to what is mounted.", APART},
+    {"XT-4", SEVERITY_MEDIUM, RUN_TENANTS, send_presence, judge_presence, "Does it show what others fetched?", "", "Do not send X-Cache, X-Cache-Lookup, Age (squid: reply_header_access X-Cache deny all).", "Drop the fields from answers."},
+    {"XT-5", SEVERITY_CRITICAL, RUN_TENANTS, send_whoami, judge_whoami, "Are two tenants two principals?", "", "One account for each tenant.", APART},
+    {"XT-6", SEVERITY_HIGH, RUN_WRITES | RUN_TENANTS, send_labels, judge_readable, "Can a reader leave labels that others read?", "CVE-2026-65922", "Demand a scope for tags, stars and comments.", APART},
+    {"XT-7", SEVERITY_MEDIUM, RUN_TENANTS, send_traces, judge_traces, "Do pages show what others asked for?", "CVE-2026-70550", "Keep statistics and logs from clients.", APART},
+};
+
+const struct check_group check_tenant = {"XT", "cross-tenant", checks, COUNT(checks)};

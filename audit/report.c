@@ -1,0 +1,316 @@
+/* Owns the words of reports: summary, table, JSON, log of exchanges. */
+#include "audit/report.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "audit/probes.h"
+#include "audit/state.h"
+#include "base/clock.h"
+
+/* ---- for all ---- */
+
+size_t report_count(const struct audit *a, enum verdict v)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < audit_count(a); i++)
+        n += audit_result(a, i)->finding.verdict == v;
+    return n;
+}
+
+void report_summary(const struct audit *a, struct buf *out)
+{
+    size_t against = 0, accepted = 0;
+
+    for (size_t i = 0; i < audit_count(a); i++) {
+        against += audit_keeps_from_passing(audit_result(a, i));
+        accepted += audit_result(a, i)->is_accepted;
+    }
+    buf_printf(out, "%s %s: ", audit_target(a)->name, audit_is_passing(a) ? "passes" : "does not pass");
+    if (against)
+        buf_printf(out, "%zu critical or high findings stand against it; ", against);
+    buf_printf(out, "%zu fail, %zu weak, %zu open, %zu inconclusive, %zu pass", report_count(a, VERDICT_FAIL), report_count(a, VERDICT_WEAK), report_count(a, VERDICT_OPEN),
+               report_count(a, VERDICT_INCONCLUSIVE), report_count(a, VERDICT_PASS));
+    if (accepted)
+        buf_printf(out, "; %zu accepted by its owner", accepted);
+    buf_printf(out, " (%zu requests in %.1f s)", audit_requests(a), (double)audit_took_ms(a) / 1000);
+}
+
+/* ---- capabilities ---- */
+
+static const struct audit_result *result_of(const struct audit *a, const char *id)
+{
+    for (size_t i = 0; i < audit_count(a); i++)
+        if (slice_is(slice_of(audit_result(a, i)->check->id), id))
+            return audit_result(a, i);
+    return NULL;
+}
+
+/* Bad when one of them is, good when one is and none is bad. */
+static enum tri tri_of(const struct audit *a, const char *const *ids, enum tri when_bad)
+{
+    enum tri t = TRI_UNKNOWN;
+
+    for (size_t i = 0; ids[i]; i++) {
+        enum verdict v = result_of(a, ids[i])->finding.verdict;
+
+        if (v == VERDICT_FAIL || v == VERDICT_WEAK || v == VERDICT_OPEN)
+            return when_bad;
+        if (v == VERDICT_PASS)
+            t = when_bad == TRI_YES ? TRI_NO : TRI_YES;
+    }
+    return t;
+}
+
+static void where_it_went(const struct audit *a, char out[120])
+{
+    static const char *const ids[] = {"RL-1", "RL-2", "RL-3", "RL-4", "RL-8", "FU-1", "FU-6", "FU-2", "FU-4"};
+    char who[120];
+
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        const struct evidence *e = &result_of(a, ids[i])->evidence;
+
+        if (!e->n_hits)
+            continue;
+        describe_hit(&e->hits[0], who);
+        snprintf(out, 120, "%.*s", (int)strcspn(who, " "), who);
+        return;
+    }
+}
+
+void report_capabilities(const struct audit *a, struct capabilities *out)
+{
+    *out = (struct capabilities){
+        .reads_anonymously = tri_of(a, (const char *const[]){"AN-1", "AN-2", NULL}, TRI_YES),
+        .writes_anonymously = tri_of(a, (const char *const[]){"AN-3", "AN-4", NULL}, TRI_YES),
+        .relays = tri_of(a, (const char *const[]){"RL-1", "RL-2", "RL-3", "RL-4", "RL-8", "FU-1", "FU-6", NULL}, TRI_YES),
+        .binds_credential = tri_of(a, (const char *const[]){"AS-1", "AS-10", "RP-6", NULL}, TRI_NO),
+        .isolates_tenants = tri_of(a, (const char *const[]){"XT-1", "XT-2", "XT-3", "XT-6", NULL}, TRI_NO),
+        .isolates_cache = tri_of(a, (const char *const[]){"CI-1", "CI-2", "CI-5", NULL}, TRI_NO),
+        .reflects = tri_of(a, (const char *const[]){"CR-1", "CR-2", "CR-3", "CN-1", "CN-2", NULL}, TRI_YES),
+        .covert_bits = covert_bytes(&result_of(a, "UP-2")->evidence) * 6,
+    };
+    where_it_went(a, out->relays_to);
+    if (result_of(a, "RD-1")->finding.verdict == VERDICT_WEAK) {
+        const char *at = strstr(result_of(a, "RD-1")->finding.note, "client to ");
+
+        if (at)
+            snprintf(out->hands_to, sizeof out->hands_to, "%.*s", (int)strcspn(at + 10, " "), at + 10);
+    }
+}
+
+/* ---- text ---- */
+
+/* The order of a report: what keeps it from passing, then by verdict, the catalogue's order within. */
+static int rank_of(const struct audit_result *r)
+{
+    static const int ranks[] = {[VERDICT_FAIL] = 1, [VERDICT_WEAK] = 2, [VERDICT_OPEN] = 3, [VERDICT_INCONCLUSIVE] = 4, [VERDICT_PASS] = 5, [VERDICT_NA] = 6, [VERDICT_NOT_RUN] = 7};
+
+    return audit_keeps_from_passing(r) ? 0 : ranks[r->finding.verdict];
+}
+
+static void put_line(const struct audit_result *r, struct buf *out)
+{
+    buf_printf(out, "%-12s %-8s %-5s %s\n", verdict_name(r->finding.verdict), severity_name(r->check->severity), r->check->id, r->check->title);
+    buf_printf(out, "%28s%s\n", "", r->finding.note);
+    if (rank_of(r) <= 3 && r->check->at_service[0])
+        buf_printf(out, "%28sservice: %s\n", "", r->check->at_service);
+    if (rank_of(r) <= 3 && r->check->at_gateway[0])
+        buf_printf(out, "%28sgateway: %s\n", "", r->check->at_gateway);
+}
+
+static void put_accepted(const struct audit *a, struct buf *out)
+{
+    for (size_t i = 0; i < audit_count(a); i++) {
+        const struct audit_result *r = audit_result(a, i);
+
+        if (r->is_accepted)
+            buf_printf(out, "%-12s %-8s %-5s %s (%s)\n", "accepted", severity_name(r->check->severity), r->check->id, r->check->title, r->accept_reason);
+        else if (r->accept_reason)
+            buf_printf(out, "%-12s %-8s %-5s \"%s\" is no longer, or not, in force: it needs \" until \" and a date to come\n", "not accepted", severity_name(r->check->severity), r->check->id, r->accept_reason);
+    }
+}
+
+void report_text(const struct audit *a, bool all, struct buf *out)
+{
+    put_accepted(a, out);
+    for (int rank = 0; rank <= (all ? 7 : 4); rank++)
+        for (size_t i = 0; i < audit_count(a); i++)
+            if (rank_of(audit_result(a, i)) == rank)
+                put_line(audit_result(a, i), out);
+    report_summary(a, out);
+    buf_char(out, '\n');
+}
+
+/* ---- JSON ---- */
+
+static json_t *hex_of(const unsigned char hash[32])
+{
+    struct buf hex = {0};
+    json_t *j;
+
+    text_hex(&hex, slice_make(hash, 32));
+    j = json_stringn(buf_slice(&hex).ptr, buf_len(&hex));
+    buf_free(&hex);
+    return j;
+}
+
+static json_t *text_of(const char *text)
+{
+    json_t *j = json_string(text);
+
+    return j ? j : json_string("[not UTF-8]");
+}
+
+static json_t *exchange_json(const struct turn *x)
+{
+    static const char *const names[] = {"anonymous", "first", "second", "junk", "token"};
+    struct buf answer = {0}, sent = {0};
+    json_t *j = json_object();
+
+    buf_printf(&sent, "%s %.400s", x->method, x->shown);
+    turn_describe(x, &answer);
+    json_object_set_new(j, "sent", text_of(buf_take_text(&sent)));
+    json_object_set_new(j, "as", json_string(names[x->who]));
+    json_object_set_new(j, "variant", text_of(x->variant));
+    json_object_set_new(j, "answer", x->outcome == OUTCOME_ANSWERED ? json_integer(x->status) : json_stringn(buf_slice(&answer).ptr, buf_len(&answer)));
+    json_object_set_new(j, "ms", json_integer(x->took_ms));
+    json_object_set_new(j, "request", hex_of(x->request_hash));
+    json_object_set_new(j, "response", hex_of(x->response_hash));
+    buf_free(&answer);
+    return j;
+}
+
+static json_t *hit_json(const struct hit *h)
+{
+    char who[120];
+
+    return text_of(describe_hit(h, who));
+}
+
+static json_t *check_json(const struct audit_result *r)
+{
+    const struct check *c = r->check;
+    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:b, s:s, s:{s:s, s:s}}", "check", c->id, "group", r->group->title, "severity", severity_name(c->severity), "title", c->title, "verdict",
+                          verdict_name(r->finding.verdict), "note", r->finding.note, "accepted", r->is_accepted, "against", audit_keeps_from_passing(r), "standard", c->standard, "fix", "service", c->at_service,
+                          "gateway", c->at_gateway);
+    json_t *evidence = json_array(), *hits = json_array();
+
+    for (size_t i = 0; i < r->evidence.n; i++)
+        json_array_append_new(evidence, exchange_json(r->evidence.list[i]));
+    for (size_t i = 0; i < r->evidence.n_hits; i++)
+        json_array_append_new(hits, hit_json(&r->evidence.hits[i]));
+    json_object_set_new(j, "evidence", evidence);
+    json_object_set_new(j, "listener", hits);
+    return j;
+}
+
+static json_t *tri_json(enum tri t)
+{
+    return t == TRI_UNKNOWN ? json_null() : json_boolean(t == TRI_YES);
+}
+
+static json_t *capabilities_json(const struct audit *a)
+{
+    struct capabilities c;
+    json_t *j = json_object(), *relays = json_array(), *hands = json_array();
+
+    report_capabilities(a, &c);
+    json_object_set_new(j, "reads-anonymously", tri_json(c.reads_anonymously));
+    json_object_set_new(j, "writes-anonymously", tri_json(c.writes_anonymously));
+    json_object_set_new(j, "relays", tri_json(c.relays));
+    if (c.relays_to[0])
+        json_array_append_new(relays, text_of(c.relays_to));
+    json_object_set_new(j, "relays-to", relays);
+    if (c.hands_to[0])
+        json_array_append_new(hands, text_of(c.hands_to));
+    json_object_set_new(j, "hands-to", hands);
+    json_object_set_new(j, "binds-credential", tri_json(c.binds_credential));
+    json_object_set_new(j, "isolates-tenants", tri_json(c.isolates_tenants));
+    json_object_set_new(j, "isolates-cache", tri_json(c.isolates_cache));
+    json_object_set_new(j, "reflects", tri_json(c.reflects));
+    json_object_set_new(j, "covert-bits", c.covert_bits ? json_integer((json_int_t)c.covert_bits) : json_null());
+    return j;
+}
+
+static json_t *time_json(int64_t s)
+{
+    struct buf text = {0};
+    json_t *j;
+
+    clock_rfc3339(&text, s * 1000000000);
+    buf_truncate(&text, buf_len(&text) - 11);
+    buf_char(&text, 'Z');
+    j = json_stringn(buf_slice(&text).ptr, buf_len(&text));
+    buf_free(&text);
+    return j;
+}
+
+static json_t *counts_json(const struct audit *a)
+{
+    json_t *j = json_object();
+
+    for (int v = 0; v < VERDICTS; v++)
+        json_object_set_new(j, verdict_name((enum verdict)v), json_integer((json_int_t)report_count(a, (enum verdict)v)));
+    return j;
+}
+
+static json_t *accepted_json(const struct audit *a)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < audit_count(a); i++)
+        if (audit_result(a, i)->is_accepted)
+            json_array_append_new(list, json_pack("{s:s, s:s}", "check", audit_result(a, i)->check->id, "reason", audit_result(a, i)->accept_reason));
+    return list;
+}
+
+void report_json(const struct audit *a, struct buf *out)
+{
+    const struct target *t = audit_target(a);
+    const struct conf_item *owner = manifest_section(t->manifest, "owner");
+    json_t *checks = json_array(), *j;
+    struct buf url = {0};
+    char *text;
+
+    target_url(t, 0, &url);
+    text = buf_take_text(&url);
+    j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:I, s:I, s:b}", "schema", "exeat.audit/1", "service", t->name, "url", text, "kind", target_text(t, "kind"), "version", audit_version(a),
+                  "owner", "name", conf_text(owner, "name"), "statement", conf_text(owner, "statement"), "started", time_json(audit_began_s(a)), "probes", AUDIT_PROBES, "requests",
+                  (json_int_t)audit_requests(a), "ms", (json_int_t)audit_took_ms(a), "passing", audit_is_passing(a));
+    free(text);
+    for (size_t i = 0; i < audit_count(a); i++)
+        json_array_append_new(checks, check_json(audit_result(a, i)));
+    json_object_set_new(j, "finished", time_json(audit_began_s(a) + audit_took_ms(a) / 1000));
+    json_object_set_new(j, "counts", counts_json(a));
+    json_object_set_new(j, "accepted", accepted_json(a));
+    json_object_set_new(j, "checks", checks);
+    json_object_set_new(j, "capabilities", capabilities_json(a));
+    if (!(text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII)))
+        abort();
+    buf_printf(out, "%s\n", text);
+    free(text);
+    json_decref(j);
+}
+
+/* ---- exchanges ---- */
+
+static void put_exchange(void *arg, const char *check, const struct turn *x)
+{
+    json_t *j = exchange_json(x);
+    char *text;
+
+    json_object_set_new(j, "schema", json_string("exeat.audit-exchange/1"));
+    json_object_set_new(j, "check", json_string(check));
+    if ((text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII)))
+        buf_printf(arg, "%s\n", text);
+    free(text);
+    json_decref(j);
+}
+
+void report_exchanges(const struct audit *a, struct buf *out)
+{
+    audit_each_turn(a, put_exchange, out);
+}

@@ -1,0 +1,41 @@
+/* What the parts of one audit share. Private to audit/. */
+#ifndef AUDIT_STATE_H
+#define AUDIT_STATE_H
+
+#include "audit/audit.h"
+#include "audit/forge.h"
+#include "audit/transport.h"
+
+enum { SILENT_MAX = 3 /* time-outs in a row after which nothing more is sent */, VERSION_LEN = 120 };
+
+/* How RL-1 to RL-4 found that it relays: for the checks that go on from there. */
+enum route { ROUTE_NONE, ROUTE_ABSOLUTE, ROUTE_CONNECT, ROUTE_HOST, ROUTE_PATH };
+
+struct audit {
+    const struct target *target;
+    struct audit_options options;
+    struct transport *transport;
+    struct beacon *beacon; /* NULL: no --beacon, or no places */
+    struct forge *forge;
+    struct evidence own;   /* the baselines' exchanges */
+    struct baseline baselines[BASELINES_MAX];
+    size_t n_baselines;
+    struct turn *nowhere;
+    struct audit_result *results;
+    size_t n_results;
+    int64_t interval_ns, next_ns;
+    size_t sent, budget;
+    unsigned silent;
+    bool is_dead;          /* it no longer answers */
+    int64_t began_s, began_ms, took_ms;
+    char version[VERSION_LEN];
+    enum route route;
+    char *route_path;      /* of ROUTE_PATH: with {host} and {nonce} */
+};
+
+/* The baselines, in order. False and why when the first of them says that nobody is there. */
+bool baselines_take(struct audit *a, struct fault *why);
+/* Does the first path still answer as it did? */
+bool baselines_hold(struct audit *a);
+
+#endif

@@ -1,0 +1,484 @@
+/* Owns libcurl. Must not know what is asked for, or what an answer means. */
+#include "audit/transport.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <openssl/evp.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+enum { TUNNEL_WAIT_MS = 400 };
+
+struct transport {
+    const struct target *target;
+    CURL *curl;
+    char *agent;
+    int64_t timeout_ms;
+    const struct base_url *base; /* of the probe that is sent */
+    struct turn *x;
+    EVP_MD_CTX *sent, *received;
+};
+
+struct transport *transport_new(const struct target *t, const char *agent, struct fault *why)
+{
+    struct transport *s = calloc(1, sizeof *s);
+
+    if (!s || !(s->sent = EVP_MD_CTX_new()) || !(s->received = EVP_MD_CTX_new()))
+        abort();
+    s->target = t;
+    s->agent = text_copy(slice_of(agent));
+    s->timeout_ms = conf_number(manifest_section(t->manifest, "reach"), "timeout");
+    if (s->timeout_ms < 100)
+        s->timeout_ms = 100;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) == 0 && (s->curl = curl_easy_init()))
+        return s;
+    fault_set(why, FAULT_IO, "libcurl does not start");
+    transport_free(s);
+    return NULL;
+}
+
+void transport_free(struct transport *s)
+{
+    if (!s)
+        return;
+    curl_easy_cleanup(s->curl);
+    EVP_MD_CTX_free(s->sent);
+    EVP_MD_CTX_free(s->received);
+    free(s->agent);
+    free(s);
+}
+
+/* ---- what libcurl calls ---- */
+
+static size_t on_head(char *line, size_t size, size_t n, void *arg)
+{
+    struct turn *x = ((struct transport *)arg)->x;
+    struct slice s = slice_make(line, size * n);
+
+    if (slice_starts(s, SLICE("HTTP/"))) /* the final answer, behind one that said 1xx */
+        buf_clear(&x->head);
+    if (buf_len(&x->head) + s.len > TURN_HEAD_MAX)
+        return 0;
+    buf_append(&x->head, s);
+    return s.len;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
+{
+    struct turn *x = ((struct transport *)arg)->x;
+    size_t room = TURN_BODY_MAX - buf_len(&x->body);
+
+    if (size * n > room) {
+        buf_append(&x->body, slice_make(bytes, room));
+        x->is_cut = true;
+        return 0;
+    }
+    buf_append(&x->body, slice_make(bytes, size * n));
+    return size * n;
+}
+
+static int on_trace(CURL *curl, curl_infotype type, char *bytes, size_t n, void *arg)
+{
+    struct transport *s = arg;
+
+    (void)curl;
+    if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT)
+        EVP_DigestUpdate(s->sent, bytes, n);
+    else if (type == CURLINFO_HEADER_IN || type == CURLINFO_DATA_IN)
+        EVP_DigestUpdate(s->received, bytes, n);
+    return 0;
+}
+
+/* The last look before a packet: the very address, not the name that led to it. */
+static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *to)
+{
+    const struct transport *s = arg;
+    struct addr a;
+
+    addr_from_sockaddr(&a, &to->addr);
+    if (purpose != CURLSOCKTYPE_IPCXN || !addr_equals(&a, &s->base->at) || !manifest_reaches(s->target->manifest, &a))
+        return CURL_SOCKET_BAD;
+    return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+/* ---- the request ---- */
+
+void credential_field(const struct credential *c, struct buf *out)
+{
+    bool is_basic = c->form == CREDENTIAL_BASIC || c->form == CREDENTIAL_PROXY_BASIC;
+    bool is_proxy = c->form == CREDENTIAL_PROXY_BEARER || c->form == CREDENTIAL_PROXY_BASIC;
+
+    if (!c->secret)
+        return;
+    if (c->form == CREDENTIAL_FIELD)
+        buf_printf(out, "%s: ", c->field);
+    else
+        buf_printf(out, "%sAuthorization: %s ", is_proxy ? "Proxy-" : "", is_basic ? "Basic" : "Bearer");
+    if (is_basic)
+        text_base64(out, secret_slice(c->secret));
+    else
+        buf_append(out, secret_slice(c->secret));
+}
+
+static void credentials_of(const struct transport *s, const struct probe *p, struct buf *out)
+{
+    const struct credential *first = &s->target->first;
+    bool to_proxy = first->form == CREDENTIAL_PROXY_BASIC || first->form == CREDENTIAL_PROXY_BEARER;
+
+    if (p->who == WHO_FIRST) {
+        credential_field(first, out);
+    } else if (p->who == WHO_SECOND) {
+        credential_field(&s->target->second, out);
+    } else if (p->who == WHO_TOKEN) {
+        buf_printf(out, "%sAuthorization: Bearer %s", to_proxy ? "Proxy-" : "", p->token);
+    } else if (p->who == WHO_JUNK) {
+        const char *form = first->form == CREDENTIAL_BASIC || first->form == CREDENTIAL_PROXY_BASIC ? "Basic ZXhlYXQ6bm9ib2R5LWdhdmUtdGhpcy1vdXQ="
+                                                                                                      : "Bearer nobody-gave-this-out-0123456789";
+
+        if (first->form == CREDENTIAL_FIELD)
+            buf_printf(out, "%s: nobody-gave-this-out-0123456789", first->field);
+        else
+            buf_printf(out, "%sAuthorization: %s", to_proxy ? "Proxy-" : "", form);
+    }
+}
+
+static bool is_whole_url(const char *path)
+{
+    return slice_search(slice_of(path), SLICE("://")) > 0;
+}
+
+/* What stands in the request line. */
+static void target_of(const struct transport *s, const struct probe *p, struct buf *out)
+{
+    if (!p->is_bare && !is_whole_url(p->path))
+        buf_text(out, s->base->path);
+    buf_text(out, p->path);
+}
+
+static void host_of(const struct transport *s, const struct probe *p, struct buf *out)
+{
+    struct slice url = slice_of(p->path);
+
+    if (p->host) {
+        buf_text(out, p->host);
+    } else if (!p->is_bare && is_whole_url(p->path)) {
+        ptrdiff_t slash;
+
+        url = slice_from(url, (size_t)slice_search(url, SLICE("://")) + 3);
+        slash = slice_find(url, '/');
+        buf_append(out, slice_cut(url, 0, slash < 0 ? url.len : (size_t)slash));
+    } else {
+        target_authority(s->target, (unsigned)(s->base - s->target->base), out);
+    }
+}
+
+static bool has_field(const struct probe *p, const char *name)
+{
+    for (size_t i = 0; i < TURN_FIELDS_MAX && p->fields[i]; i++)
+        if (slice_starts_nocase(slice_of(p->fields[i]), slice_of(name)) && p->fields[i][strlen(name)] == ':')
+            return true;
+    return false;
+}
+
+static void add(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = curl_slist_append(*list, line);
+
+    if (!longer)
+        abort();
+    *list = longer;
+}
+
+static struct curl_slist *fields_of(const struct transport *s, const struct probe *p)
+{
+    struct curl_slist *list = NULL;
+    struct buf line = {0};
+    char *text;
+
+    buf_text(&line, "Host: ");
+    host_of(s, p, &line);
+    text = buf_take_text(&line);
+    add(&list, text);
+    free(text);
+    credentials_of(s, p, &line);
+    if (buf_len(&line)) {
+        text = buf_take_text(&line);
+        add(&list, text);
+        explicit_bzero(text, strlen(text));
+        free(text);
+    }
+    if (p->body_type) {
+        buf_printf(&line, "Content-Type: %s", p->body_type);
+        text = buf_take_text(&line);
+        add(&list, text);
+        free(text);
+    }
+    for (size_t i = 0; i < TURN_FIELDS_MAX && p->fields[i]; i++)
+        add(&list, p->fields[i]);
+    if (!has_field(p, "Connection"))
+        add(&list, "Connection: close"); /* some end an answer of unknown length only then */
+    if (!has_field(p, "Expect"))
+        add(&list, "Expect:"); /* libcurl's own is left out */
+    return list;
+}
+
+static void wipe(struct curl_slist *list)
+{
+    for (struct curl_slist *l = list; l; l = l->next)
+        explicit_bzero(l->data, strlen(l->data));
+    curl_slist_free_all(list);
+}
+
+static struct curl_slist *pin(const struct transport *s)
+{
+    struct buf line = {0};
+    struct curl_slist *list = NULL;
+    char *text;
+
+    buf_printf(&line, "%s:%u:", s->base->host, s->base->at.port);
+    addr_ip_text(&line, &s->base->at);
+    text = buf_take_text(&line);
+    add(&list, text);
+    free(text);
+    return list;
+}
+
+static void prepare(struct transport *s, const struct probe *p, const struct curl_slist *pinned)
+{
+    CURL *c = s->curl;
+    struct buf url = {0};
+    const char *ca = target_text(s->target, "ca-file");
+    char *text;
+
+    curl_easy_reset(c);
+    buf_text(&url, s->base->tls ? "https://" : "http://");
+    target_authority(s->target, (unsigned)(s->base - s->target->base), &url);
+    buf_char(&url, '/');
+    text = buf_take_text(&url);
+    curl_easy_setopt(c, CURLOPT_URL, text);
+    free(text);
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(c, CURLOPT_RESOLVE, pinned);
+    curl_easy_setopt(c, CURLOPT_PROXY, "");
+    curl_easy_setopt(c, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(c, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_FRESH_CONNECT, 1L);
+    curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)s->timeout_ms);
+    curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, s);
+    if (ca)
+        curl_easy_setopt(c, CURLOPT_CAINFO, ca);
+    if (p->source)
+        curl_easy_setopt(c, CURLOPT_INTERFACE, p->source);
+}
+
+static enum outcome outcome_of(CURLcode code, const struct turn *x)
+{
+    switch (code) {
+    case CURLE_OK:
+        return OUTCOME_ANSWERED;
+    case CURLE_PARTIAL_FILE:
+        return buf_len(&x->head) ? OUTCOME_ANSWERED : OUTCOME_CLOSED;
+    case CURLE_OPERATION_TIMEDOUT:
+        return OUTCOME_TIMEOUT;
+    case CURLE_COULDNT_CONNECT:
+        return OUTCOME_REFUSED;
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return OUTCOME_TLS;
+    case CURLE_WRITE_ERROR:
+        return x->is_cut ? OUTCOME_ANSWERED : OUTCOME_NOISE;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_CONTENT_ENCODING:
+        return OUTCOME_NOISE;
+    default:
+        return OUTCOME_CLOSED;
+    }
+}
+
+static void send_plain(struct transport *s, const struct probe *p)
+{
+    struct curl_slist *fields = fields_of(s, p), *pinned = pin(s);
+    struct buf target = {0};
+    long status = 0;
+    CURL *c = s->curl;
+    char *text;
+
+    prepare(s, p, pinned);
+    target_of(s, p, &target);
+    text = buf_take_text(&target);
+    curl_easy_setopt(c, CURLOPT_REQUEST_TARGET, text);
+    curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
+    curl_easy_setopt(c, CURLOPT_USERAGENT, s->agent);
+    curl_easy_setopt(c, CURLOPT_HTTPHEADER, fields);
+    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_head);
+    curl_easy_setopt(c, CURLOPT_HEADERDATA, s);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, s);
+    curl_easy_setopt(c, CURLOPT_VERBOSE, 1L);
+    curl_easy_setopt(c, CURLOPT_DEBUGFUNCTION, on_trace);
+    curl_easy_setopt(c, CURLOPT_DEBUGDATA, s);
+    if (p->body.len || slice_is(slice_of(s->x->method), "POST") || slice_is(slice_of(s->x->method), "PUT")) {
+        curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, (long)p->body.len);
+        curl_easy_setopt(c, CURLOPT_POSTFIELDS, p->body.ptr ? p->body.ptr : "");
+    }
+    if (slice_is(slice_of(s->x->method), "HEAD"))
+        curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
+    curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, s->x->method);
+    s->x->outcome = outcome_of(curl_easy_perform(c), s->x);
+    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+    s->x->status = (int)status;
+    explicit_bzero(text, strlen(text));
+    free(text);
+    wipe(fields);
+    curl_slist_free_all(pinned);
+}
+
+/* ---- by hand: CONNECT, whose answer has no end ---- */
+
+static void head_of(const struct transport *s, const struct probe *p, struct buf *out)
+{
+    struct curl_slist *fields = fields_of(s, p);
+
+    buf_printf(out, "%s ", s->x->method);
+    target_of(s, p, out);
+    buf_text(out, " HTTP/1.1\r\n");
+    for (const struct curl_slist *l = fields; l; l = l->next)
+        if (slice_find(slice_of(l->data), ':') + 1 != (ptrdiff_t)strlen(l->data))
+            buf_printf(out, "%s\r\n", l->data);
+    buf_printf(out, "User-Agent: %s\r\n\r\n", s->agent);
+    buf_append(out, p->body);
+    wipe(fields);
+}
+
+static bool wait_for(curl_socket_t fd, short events, int64_t until_ms)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = events};
+    int64_t left = until_ms - clock_mono_ms();
+
+    return left > 0 && poll(&poll_fd, 1, (int)left) == 1;
+}
+
+static bool write_all(struct transport *s, curl_socket_t fd, struct slice bytes, int64_t until_ms)
+{
+    EVP_DigestUpdate(s->sent, bytes.ptr, bytes.len);
+    while (bytes.len) {
+        size_t n = 0;
+        CURLcode code = curl_easy_send(s->curl, bytes.ptr, bytes.len, &n);
+
+        if (code == CURLE_AGAIN && wait_for(fd, POLLOUT, until_ms))
+            continue;
+        if (code != CURLE_OK)
+            return false;
+        bytes = slice_from(bytes, n);
+    }
+    return true;
+}
+
+/* Bytes come into in; CURLE_OK: some did; CURLE_GOT_NOTHING: the end; CURLE_OPERATION_TIMEDOUT. */
+static CURLcode read_some(struct transport *s, curl_socket_t fd, struct buf *in, int64_t until_ms)
+{
+    for (;;) {
+        size_t n = 0;
+        CURLcode code = curl_easy_recv(s->curl, buf_reserve(in, 4096), 4096, &n);
+
+        if (code == CURLE_OK && n == 0)
+            return CURLE_GOT_NOTHING;
+        if (code == CURLE_OK) {
+            EVP_DigestUpdate(s->received, in->ptr + in->end, n);
+            buf_commit(in, n);
+            return CURLE_OK;
+        }
+        if (code != CURLE_AGAIN)
+            return CURLE_GOT_NOTHING;
+        if (!wait_for(fd, POLLIN, until_ms))
+            return CURLE_OPERATION_TIMEDOUT;
+    }
+}
+
+static bool read_status(struct turn *x)
+{
+    struct slice head = buf_slice(&x->head);
+    uint64_t status;
+
+    if (!slice_starts(head, SLICE("HTTP/1.")) || !slice_decimal(slice_cut(head, 9, 12), 999, &status))
+        return false;
+    x->status = (int)status;
+    return true;
+}
+
+static enum outcome converse(struct transport *s, const struct probe *p, curl_socket_t fd)
+{
+    struct turn *x = s->x;
+    int64_t until_ms = clock_mono_ms() + s->timeout_ms;
+    struct buf head = {0};
+    CURLcode code = CURLE_OK;
+    bool sent;
+
+    head_of(s, p, &head);
+    sent = write_all(s, fd, buf_slice(&head), until_ms);
+    buf_wipe(&head);
+    while (sent && code == CURLE_OK && slice_search(buf_slice(&x->head), SLICE("\r\n\r\n")) < 0 && buf_len(&x->head) < TURN_HEAD_MAX)
+        code = read_some(s, fd, &x->head, until_ms);
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        return OUTCOME_TIMEOUT;
+    if (buf_len(&x->head) == 0)
+        return OUTCOME_CLOSED;
+    if (!read_status(x))
+        return OUTCOME_NOISE;
+    if (x->status / 100 == 2 && p->inside.len && write_all(s, fd, p->inside, until_ms))
+        read_some(s, fd, &x->body, clock_mono_ms() + TUNNEL_WAIT_MS);
+    return OUTCOME_ANSWERED;
+}
+
+static void send_by_hand(struct transport *s, const struct probe *p)
+{
+    struct curl_slist *pinned = pin(s);
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    CURLcode code;
+
+    prepare(s, p, pinned);
+    curl_easy_setopt(s->curl, CURLOPT_CONNECT_ONLY, 1L);
+    code = curl_easy_perform(s->curl);
+    if (code == CURLE_OK)
+        code = curl_easy_getinfo(s->curl, CURLINFO_ACTIVESOCKET, &fd);
+    s->x->outcome = code == CURLE_OK ? converse(s, p, fd) : outcome_of(code, s->x);
+    curl_slist_free_all(pinned);
+    /* The connection belongs to the handle: a new one closes it. */
+    curl_easy_cleanup(s->curl);
+    if (!(s->curl = curl_easy_init()))
+        abort();
+}
+
+struct turn *transport_send(struct transport *s, const struct probe *p)
+{
+    int64_t begun_ms = clock_mono_ms();
+    struct turn *x = turn_new(p);
+
+    assert(p->base < s->target->n_base);
+    s->x = x;
+    s->base = &s->target->base[p->base];
+    if (!target_sends(s->target, x->method)) {
+        x->outcome = OUTCOME_METHOD;
+        return x;
+    }
+    EVP_DigestInit_ex(s->sent, EVP_sha256(), NULL);
+    EVP_DigestInit_ex(s->received, EVP_sha256(), NULL);
+    if (p->is_by_hand || slice_is(slice_of(x->method), "CONNECT"))
+        send_by_hand(s, p);
+    else
+        send_plain(s, p);
+    EVP_DigestFinal_ex(s->sent, x->request_hash, NULL);
+    EVP_DigestFinal_ex(s->received, x->response_hash, NULL);
+    x->took_ms = clock_mono_ms() - begun_ms;
+    return x;
+}
