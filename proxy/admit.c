@@ -228,6 +228,7 @@ void exchange_tick(struct exchange *x)
     int64_t now = now_ms(x), window = l->body_ms;
     bool waits = waits_for_client(x);
 
+    lookout_tick(x, now);
     if (waits && x->slow_since_ms && now - x->slow_since_ms < window)
         return;
     if (waits && x->slow_since_ms && moved(x) - x->slow_from < l->body_rate * (uint64_t)window / 1000) {

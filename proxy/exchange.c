@@ -277,6 +277,8 @@ enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, cons
     }
     if (x->websocket)
         return websocket_refuse(x);
+    if (x->held_ms)
+        lookout_take_back(x);
     if (x->response_begun)
         return exchange_end(x, EXCHANGE_CUT, "cut");
     return x->recorded || x->unrecordable ? EXCHANGE_REPLY : admit_refusal(x);

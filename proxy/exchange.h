@@ -141,6 +141,7 @@ struct exchange {
     bool lasts;            /* the response is a stream of events: it has no end to wait for */
     struct websocket *websocket; /* in SOCKET */
     enum edge_format edges; /* how the response's content is looked through for places it sends on to */
+    int64_t held_ms;        /* since when the final head waits in x->down.ready (lookout.c); 0: it does not */
     struct lookout *lookout; /* who does; NULL: nobody, or nobody yet */
 };
 

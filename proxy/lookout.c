@@ -10,6 +10,8 @@
 #include "proxy/steps.h"
 #include "proxy/terms.h"
 
+enum { TOGETHER = 64 << 10, TOGETHER_MS = 1000 };
+
 struct lookout {
     struct exchange *exchange;
     struct reference from;      /* what was asked */
@@ -256,8 +258,49 @@ static bool on_content(void *arg, struct slice bytes, uint64_t *safe)
 
 void lookout_content(struct exchange *x)
 {
-    if (x->lookout || x->edges != EDGE_FORMAT_NONE)
-        flow_set_gate(&x->down, on_content, x, service_enforces_edges(x->decision.service));
+    bool enforces = service_enforces_edges(x->decision.service);
+
+    if (!x->lookout && x->edges == EDGE_FORMAT_NONE)
+        return;
+    flow_set_gate(&x->down, on_content, x, enforces);
+    if (enforces)
+        x->held_ms = loop_now_ms(x->worker->loop);
+}
+
+/* ---- what waits to be shown ---- */
+
+void lookout_hold(struct exchange *x, struct buf *out, size_t from)
+{
+    buf_append(&x->down.ready, slice_from(buf_slice(out), from));
+    buf_truncate(out, from);
+}
+
+void lookout_show(struct exchange *x)
+{
+    x->held_ms = 0;
+    flow_attach(&x->down, x->session->client, false);
+    stream_flush(x->session->client);
+}
+
+void lookout_pass(struct exchange *x)
+{
+    bool is_looked_at = x->lookout || x->edges == EDGE_FORMAT_GUESS;
+
+    if (!is_looked_at || x->down.total >= TOGETHER)
+        lookout_show(x);
+}
+
+void lookout_tick(struct exchange *x, int64_t now_ms)
+{
+    if (x->held_ms && now_ms - x->held_ms >= TOGETHER_MS)
+        lookout_show(x);
+}
+
+void lookout_take_back(struct exchange *x)
+{
+    x->held_ms = 0;
+    x->response_begun = false;
+    flow_clear(&x->down);
 }
 
 void lookout_free(struct lookout *w)

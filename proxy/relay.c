@@ -245,9 +245,12 @@ static enum exchange_state begin_response(struct exchange *x)
     flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
     if (x->grant && frame.framing != FRAMING_NONE)
         flow_guard(&x->down, grant_guard(x->grant));
-    lookout_content(x);
     x->down.length = frame.framing == FRAMING_LENGTH ? frame.length : 0;
-    flow_attach(&x->down, client, false);
+    lookout_content(x);
+    if (x->held_ms)
+        lookout_hold(x, out, before);
+    else
+        flow_attach(&x->down, client, false);
     return EXCHANGE_STAY;
 }
 
@@ -291,6 +294,8 @@ static enum exchange_state response_complete(struct exchange *x)
 
     if (next != EXCHANGE_STAY)
         return next;
+    if (x->held_ms)
+        lookout_show(x);
     x->response_done = true;
     stream_flush(x->session->client);
     message_reset(m);
@@ -322,7 +327,11 @@ static enum exchange_state pass_piece(struct exchange *x, struct slice piece)
         flow_rest(&x->down);
     if (x->down.caught.found)
         return relay_reflected(x, x->down.caught, "response body");
-    return x->down.barred ? lookout_refusal(x) : EXCHANGE_STAY;
+    if (x->down.barred)
+        return lookout_refusal(x);
+    if (x->held_ms)
+        lookout_pass(x);
+    return EXCHANGE_STAY;
 }
 
 static enum exchange_state take_response(struct exchange *x, bool *more)

@@ -84,9 +84,18 @@ void admit_junk(struct exchange *x, enum reason why);
  *   head: of a response, before any of it goes out, and how its content is framed. EXCHANGE_STAY, or the state after a refusal.
  *   content: x->down has been started, and is looked through if there is need to.
  *   refusal: x->down is barred, or a head was not to pass.
+ * Where it may come to a refusal, the head and the first 64 KiB wait for each other, at most a second and a bit: whoever is refused
+ * then can be told why.
+ *   hold: what stands in out from offset from on is that head.   pass, tick: what waits goes out, if it is enough or waits long enough; show: in any case.
+ *   take_back: it never goes out.
  */
 enum exchange_state lookout_head(struct exchange *x, const struct head *h, enum framing framing);
 void lookout_content(struct exchange *x);
+void lookout_hold(struct exchange *x, struct buf *out, size_t from);
+void lookout_pass(struct exchange *x);
+void lookout_tick(struct exchange *x, int64_t now_ms);
+void lookout_show(struct exchange *x);
+void lookout_take_back(struct exchange *x);
 enum exchange_state lookout_refusal(struct exchange *x) __attribute__((cold));
 void lookout_free(struct lookout *w);
 
