@@ -79,7 +79,7 @@ bool exchange_is_over(const struct exchange *x)
     return time_left(x) <= 0;
 }
 
-enum { LAST_S = 30 };
+enum { LAST_S = 30, LAST_COMING_S = 60 };
 
 /* Seconds until the token that opened the tunnel (or a newer one inside it) ends; INT64_MAX outside of tunnels. */
 static int64_t tunnel_left_s(const struct exchange *x)
@@ -89,12 +89,14 @@ static int64_t tunnel_left_s(const struct exchange *x)
     return identity_expires_s(x->identity) - loop_wall_s(x->worker->loop);
 }
 
-bool exchange_is_last_of_tunnel(const struct exchange *x)
+bool exchange_is_last_of_tunnel(const struct exchange *x, bool coming)
 {
     int64_t left_s = tunnel_left_s(x), margin_s;
 
     if (left_s == INT64_MAX)
         return false;
+    if (coming)
+        return left_s <= LAST_COMING_S;
     margin_s = (identity_expires_s(x->identity) - identity_issued_s(x->identity)) / 10;
     return left_s <= (margin_s < LAST_S ? margin_s : LAST_S);
 }

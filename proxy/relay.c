@@ -111,7 +111,18 @@ static enum exchange_state service_failed(struct exchange *x, enum reason reason
 
 /* ---- towards the client ---- */
 
-static struct response_frame frame_for(struct exchange *x, const struct head *h)
+/* Is more of the answer to come than what is here, behind its head? Of chunks only the look of their end is known. */
+static bool is_coming(const struct response_frame *f, const struct head *h, struct slice here)
+{
+    if (f->framing == FRAMING_NONE)
+        return false;
+    if (h->framing == FRAMING_LENGTH)
+        return here.len < h->length;
+    return h->framing != FRAMING_CHUNKED || !slice_ends(here, SLICE("\r\n0\r\n\r\n"));
+}
+
+/* here: what has come behind the head. */
+static struct response_frame frame_for(struct exchange *x, const struct head *h, struct slice here)
 {
     const struct session *s = x->session;
     struct response_frame f = {.minor = x->head->minor, .framing = h->framing, .length = h->length};
@@ -122,7 +133,7 @@ static struct response_frame frame_for(struct exchange *x, const struct head *h)
     else if (f.framing == FRAMING_CHUNKED || f.framing == FRAMING_CLOSE)
         f.framing = x->head->minor >= 1 ? FRAMING_CHUNKED : FRAMING_CLOSE;
     f.keep_alive = x->keep_alive && x->body_done && !x->asks_to_switch && session_expects_more(s) && f.framing != FRAMING_CLOSE &&
-                   !exchange_is_last_of_tunnel(x);
+                   !exchange_is_last_of_tunnel(x, is_coming(&f, h, here));
     return f;
 }
 
@@ -213,7 +224,8 @@ static enum exchange_state begin_socket(struct exchange *x, const struct head *h
     return EXCHANGE_SOCKET;
 }
 
-static enum exchange_state begin_response(struct exchange *x)
+/* used: bytes of the input that the head has. */
+static enum exchange_state begin_response(struct exchange *x, size_t used)
 {
     const struct head *h = message_head(x->upstream->response);
     struct stream *client = x->session->client;
@@ -229,7 +241,7 @@ static enum exchange_state begin_response(struct exchange *x)
         return begin_socket(x, h);
     if (h->status < 200)
         return pass_interim(x, h);
-    frame = frame_for(x, h);
+    frame = frame_for(x, h, slice_from(stream_input(x->upstream->stream), used));
     if (x->grant && (next = suspect(x, h, frame.framing)) != EXCHANGE_STAY)
         return next;
     if ((next = lookout_head(x, h, frame.framing)) != EXCHANGE_STAY)
@@ -348,7 +360,7 @@ static enum exchange_state take_response(struct exchange *x, bool *more)
     if (event == MESSAGE_BODY) {
         next = pass_piece(x, message_body(m));
     } else if (event == MESSAGE_HEAD) {
-        next = begin_response(x);
+        next = begin_response(x, used);
     } else if (event == MESSAGE_MORE) {
         *more = false;
         stream_look_again(from);

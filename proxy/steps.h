@@ -122,9 +122,11 @@ bool exchange_is_connect(const struct exchange *x);
 void exchange_on_upstream(void *arg, enum stream_event event);
 /*
  * The tunnel's token is about to end: the client is told to come again, in a tunnel that a fresh one opens, before its next
- * request is late. For the last tenth of a token's life, at most half a minute.
+ * request is late. For the last tenth of a token's life, at most half a minute; for an answer that is still on its way when
+ * its head goes out (coming), for the last minute. There is no telling it later: clients put their next request on a
+ * connection in the moment an answer ends (Node's agent does, before it looks whether the connection ended too).
  */
-bool exchange_is_last_of_tunnel(const struct exchange *x);
+bool exchange_is_last_of_tunnel(const struct exchange *x, bool coming);
 /* The next request in this tunnel would be refused, and none has come yet: so that the client asks again where it is not. */
 bool exchange_is_tunnel_over(const struct exchange *x);
 /* Is the token over, and what it may be overrun by? */

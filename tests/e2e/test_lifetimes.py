@@ -45,14 +45,18 @@ class Slow:
 
     def __init__(self):
         self.files = {}
+        self.share = 0.9  # of the time, for a package
+        self.raw = {}  # whole answers by path, in pieces
 
     def script(self, request):
+        if request.target in self.raw:
+            return self.raw[request.target]()
         body = self.files.get(request.target.split("?")[0])
         if body is None:
             return MISSING
         whole = answer("application/octet-stream", body)
         if request.target.endswith(".tgz"):
-            return slowly(whole, SECONDS * 0.9)
+            return slowly(whole, SECONDS * self.share)
         return slowly(whole, SECONDS / PIECES) if request.target.endswith(".pack") else whole
 
 
@@ -150,11 +154,60 @@ def test_a_clone_and_an_install_longer_than_tokens(tmp_path, gateway, slow, carr
     assert len(used) >= 3, used
 
 
-def test_a_tunnel_is_left_before_its_token_ends(gateway, slow):
-    """The answer says so, in the last tenth of the token's life: the next request is not late, it is elsewhere."""
-    slow.files["/x"] = b"x"
+def test_an_install_on_one_connection_longer_than_tokens(tmp_path, gateway, slow, carried):
+    """
+    npm that has one connection puts the next request on it in the moment an answer ends. It must know by then that the tunnel ends
+    with the answer: the answer's head has said so.
+    """
+    make_packages(tmp_path, slow)
+    slow.share = 0.5 / PIECES  # one after the other
+    npm = start(tmp_path, gateway, carried, "npm", "npm", "ci", npm_config_registry=f"https://{HOST}/", npm_config_maxsockets="1",
+                npm_config_audit="false", npm_config_fund="false", npm_config_fetch_retries="0")
+    said = npm.communicate(timeout=SECONDS + 3 * PATIENCE)[0]
+    assert npm.returncode == 0, said
+    assert len(list((tmp_path / "node_modules").iterdir())) >= PIECES
+
+
+@pytest.fixture
+def longer_tokens(gateway):
     gateway.config.write_text(gateway.config.read_text().replace(f"max-lifetime: {LIFE}s", "max-lifetime: 1h"))
     exeat("reload", config=gateway.config)
+
+
+def in_pieces(*pieces):
+    """The next when the one before has been read."""
+    for piece in pieces:
+        yield piece
+        time.sleep(0.3)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+FIXED, CHUNKED = HEAD + b"Content-Length: 2\r\n\r\n", HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("name,lifetime,pieces,says", [
+    ("all of it there", "50s", (FIXED + b"ok",), None),
+    ("all of it there, in chunks", "50s", (CHUNKED + b"2\r\nok\r\n0\r\n\r\n",), None),
+    ("nothing to come", "50s", (HEAD + b"Content-Length: 0\r\n\r\n",), None),
+    ("some of it to come", "50s", (FIXED + b"o", b"k"), "close"),
+    ("all of it to come", "50s", (FIXED, b"ok"), "close"),
+    ("chunks to come", "50s", (CHUNKED + b"2\r\nok\r\n", b"0\r\n\r\n"), "close"),
+    ("some of it to come, long before the end", "10m", (FIXED + b"o", b"k"), None),
+    ("chunks to come, long before the end", "10m", (CHUNKED + b"2\r\nok\r\n", b"0\r\n\r\n"), None),
+])
+def test_an_answer_that_may_outlast_the_token_is_the_last_of_its_tunnel(gateway, slow, longer_tokens, name, lifetime, pieces, says):
+    slow.raw["/pieces"] = lambda: in_pieces(*pieces)
+    wire = gateway.tunnel(HOST, gateway.token("all:read", lifetime=lifetime, sandbox="sb-pieces"))
+    wire.send(f"GET /pieces HTTP/1.1\r\nHost: {HOST}\r\n\r\n")
+    assert wire.response().field("connection") == says
+    if says:
+        assert wire.is_closed()
+    wire.close()
+
+
+def test_a_tunnel_is_left_before_its_token_ends(gateway, slow, longer_tokens):
+    """The answer says so, in the last tenth of the token's life: the next request is not late, it is elsewhere."""
+    slow.files["/x"] = b"x"
     ends = time.time() + 20
     wire = gateway.tunnel(HOST, gateway.token("all:read", lifetime="20s", sandbox="sb-last"))
     said = []
