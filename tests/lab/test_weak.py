@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fixture import Fixture
+from fixture import Fixture, basic
 from tokens import Key, b64, jwt
 from weak import NAME, SETTINGS, WEAKNESSES
 
@@ -213,6 +213,8 @@ def in_field(name, text):
 PROBES = {
     "AN-2": has("GET", "/list", OK),
     "AN-5": lambda f: "access_token" in f.ask("POST", "/token", "grant_type=client_credentials").json(),
+    "AN-6": lambda f: f.ask("GET", OK, Authorization=basic("admin", "admin")).status == 200,
+    "AN-8": has("GET", "/.well-known/oauth-protected-resource", "elsewhere.test"),
     "AN-7": lambda f: f.ask("GET", "/metrics").status == 200 and b"path=" not in f.ask("GET", "/metrics").body,
     "TV-1": opens(lambda f: "random-0123456789"),
     "TV-2": claims(exp=lambda: now(-301)),
@@ -236,6 +238,7 @@ PROBES = {
     "AS-5": lambda f: f.ask("POST", "/t/a/x", **bearer(good(f))).status == 405,  # past the scope, on to the method
     "AS-6": lambda f: f.ask("GET", "/t/b/ok", **reader(f)).status == 200,
     "AS-7": lambda f: claims(scope="*")(f) and claims(scope="READ")(f),
+    "AS-8": claims(authorization_details=[{"type": "other", "actions": ["read"]}]),
     "AS-9": lambda f: f.ask("GET", OK, **bearer((f.world.directory / "leave.token").read_text())).status == 200,
     "AS-10": lambda f: f.ask("GET", OK, **other(f)).status == 200,
     "RP-6": claims(cnf={"x5t#S256": "bm90LXRoaXMtb25l"}),
@@ -251,6 +254,8 @@ PROBES = {
     "RL-2": lambda f: f.ask("CONNECT", "unlisted.test:443").status == 200,
     "RL-3": reaches("/x", Host="unlisted.test"),
     "RL-4": reaches("/unlisted.test/x"),
+    "RL-7": lambda f: f.ask("GET", "/x", Connection="Upgrade", Upgrade="websocket").status == 101,
+    "RL-10": reaches("ftp://unlisted.test/x", Host="unlisted.test"),
     "RL-8": reaches("http://2130706462/x", "127.0.0.30", Host="2130706462"),
     "RL-9": lambda f: (a := f.ask("TRACE", "/x", Authorization=CANARY)).status == 200 and CANARY.encode() not in a.body,
     "RL-11": reaches("/search?q=" + CANARY, "upstream.test"),
@@ -291,6 +296,7 @@ PROBES = {
     "CI-7": missing_is_kept,
     "UP-1": big_body,
     "UP-2": lambda f: f.ask("GET", "/" + "x" * 9000).status == 404,
+    "UP-3": lambda f: f.ask("PUT", "/t/a/packed", "xx", Content_Encoding="gzip", **reader(f)).status == 201,
     "UP-4": lambda f: f.ask("POST", "/csp-report", '{"csp-report": {}}').status == 204,
     "CN-1": search_shows,
     "CN-2": has("GET", "/missing", User_Agent=CANARY),

@@ -134,6 +134,8 @@ class Verifier:
         self.check_audience(claims.get("aud"))
         self.check_times(claims, now)
         must(isinstance(claims["sub"], str) and isinstance(claims.get("scope", ""), str), "sub, scope")
+        details = claims.get("authorization_details", [])
+        must(self.is_weak("AS-8") or all(d["type"] == "weak-service" for d in details), "authorization_details")
         must(self.is_weak("RP-6") or "cnf" not in claims, "bound, and not proven")
 
     def check_audience(self, aud):

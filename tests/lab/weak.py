@@ -2,6 +2,7 @@
 A service of our own: right in everything the audit asks, or wrong in just one thing. The setting is the id of the check that it gets
 wrong; what else goes wrong with it cannot be had apart, and WITH says so.
 """
+import base64
 import json
 import socket
 import threading
@@ -23,7 +24,9 @@ UPLINK_SECRET = "UPLINKSECRET-0123456789"
 WEAKNESSES = {
     "AN-2": "lists everybody's objects to anybody",
     "AN-5": "gives tokens to anybody",
+    "AN-6": "has the vendor's login",
     "AN-7": "shows its metrics to anybody",
+    "AN-8": "names an authorization server on a foreign host",
     "TV-1": "takes any bearer that is no JWT",
     "TV-2": "ten minutes of leeway",
     "TV-3": "does not look at nbf and iat",
@@ -46,6 +49,7 @@ WEAKNESSES = {
     "AS-5": "lets a reader write",
     "AS-6": "lets every scope open every path",
     "AS-7": "takes * and ADMIN for scopes",
+    "AS-8": "ignores authorization_details",
     "AS-9": "takes the gateway's own tokens",
     "AS-10": "takes another tenant's token",
     "RP-6": "takes bound tokens without proof",
@@ -61,8 +65,10 @@ WEAKNESSES = {
     "RL-2": "tunnels",
     "RL-3": "fetches from Host",
     "RL-4": "fetches from a host in the path",
+    "RL-7": "switches to any protocol",
     "RL-8": "fetches from addresses that are spelt oddly",
     "RL-9": "echoes TRACE, without the credentials",
+    "RL-10": "fetches ftp: and gopher:",
     "RL-11": "sends search texts upstream",
     "FU-1": "fetches URLs from parameters",
     "FU-2": "fetches what metadata names",
@@ -101,6 +107,7 @@ WEAKNESSES = {
     "CI-7": "keeps that something is missing",
     "UP-1": "takes bodies of any size",
     "UP-2": "takes URLs of any length",
+    "UP-3": "keeps encoded bodies as they are",
     "UP-4": "takes reports from anybody",
     "CN-1": "shows what was searched for",
     "CN-2": "shows User-Agent and query in error pages",
@@ -111,7 +118,7 @@ WEAKNESSES = {
 # Whoever fetches by name tells its upstream the name (RL-11), so that "strong" has no mirror and "mirror" is right in all but that.
 SETTINGS = {"strong": "right in everything", "mirror": "right in everything, and fetches from its upstream"} | WEAKNESSES
 MIRRORS = {"mirror", "FU-2", "FU-4", "FU-5", "FU-6", "FU-9", "CR-4", "XT-4"} | {c for c in WEAKNESSES if c.startswith("CI-")}
-WRITERS = {"XT-1", "XT-2", "CN-3", "CN-7", "UP-1", "RD-8"}  # there the tenants' tokens may write, or it could not be shown
+WRITERS = {"XT-1", "XT-2", "CN-3", "CN-7", "UP-1", "UP-3", "RD-8"}  # there the tenants' tokens may write, or it could not be shown
 
 
 def answer_json(status, value, **fields):
@@ -224,7 +231,8 @@ class Weak:
 
     def caller(self, r, path):
         """The claims of who asks; Denied when nobody does that may."""
-        if self.believes(r):
+        vendor = self.is_weak("AN-6") and r.field("authorization") == "Basic " + base64.b64encode(b"admin:admin").decode()
+        if self.believes(r) or vendor:
             return {"sub": "tenant-a", "scope": "read"}
         tokens = self.carried(r)
         if len(tokens) > 1:
@@ -258,6 +266,8 @@ class Weak:
             return reply("414 URI Too Long")
         if len(r.head) > HEAD_MAX + URL_MAX and not self.is_weak("UP-2"):
             return reply("431 Request Header Fields Too Large")
+        if self.is_weak("RL-7") and r.field("upgrade"):
+            return b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + r.field("upgrade").encode() + b"\r\n\r\n"
         if elsewhere := self.mirror.conduit(r, method, target, HOSTS):
             return elsewhere
         if not target.startswith("/"):
@@ -313,7 +323,8 @@ class Weak:
         return reply("200 OK", f"<a href=\"http://{self.own_name(r)}/t/a/ok\">objects</a>\n", Content_Type="text/html", Cache_Control="no-store")
 
     def metadata(self, r, method, query):
-        return answer_json("200 OK", {"resource": f"http://{NAME}/", "scopes_supported": ["read"], "authorization_servers": [f"http://{NAME}"]})
+        return answer_json("200 OK", {"resource": f"http://{NAME}/", "scopes_supported": ["read"], "authorization_servers": [
+            "http://elsewhere.test" if self.is_weak("AN-8") else f"http://{NAME}"]})
 
     def whoami(self, r, method, query):
         claims = self.caller(r, "/whoami")
@@ -414,6 +425,8 @@ class Weak:
             return reply("307 Temporary Redirect", b"", Location=f"http://cdn.elsewhere.test{path}")
         if len(r.body) > BODY_MAX and not self.is_weak("UP-1"):
             return reply("413 Content Too Large")
+        if r.field("content-encoding") and not self.is_weak("UP-3"):
+            return reply("415 Unsupported Media Type", b"", Accept_Encoding="identity")
         with self.lock:
             self.objects[path] = (claims["sub"], r.body)
         return reply("201 Created")

@@ -74,6 +74,8 @@ class Mirror:
                 return self.follow(target, method=method, body=r.body).whole()
             if self.is_weak("RL-8") and (number_of(at.hostname) or at.hostname == "internal.test"):
                 return self.follow(target, method=method, body=r.body).whole()
+            if self.is_weak("RL-10") and at.scheme in ("ftp", "gopher"):
+                return self.fetch(at.hostname, 80, at.path or "/").whole()
             return None
         if self.is_weak("RL-3") and target.startswith("/") and (host := r.field("host")) not in hosts:
             return self.follow(f"http://{host}{target}").whole()
