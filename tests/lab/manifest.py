@@ -32,8 +32,8 @@ services:
 """
 
 
-def secret(fixture, name, text):
-    """A file that nobody else can read: the audit takes no other."""
+def keep(fixture, name, text):
+    """A file of the manifest's that only its owner reads."""
     path = fixture.world.directory / name
     path.touch(0o600)
     path.write_text(text)
@@ -44,7 +44,7 @@ def login(fixture, prefix=""):
     lines = ""
     for key, pair in (("credential", fixture.basic), ("tenant2", fixture.basic2)):
         if pair:
-            secret(fixture, f"{key}.login", ":".join(pair))
+            keep(fixture, f"{key}.login", ":".join(pair))
             lines += f'    {key}: {{ from: "file:{key}.login", as: {prefix}basic }}\n'
     return lines
 
@@ -96,7 +96,7 @@ def of_registry(fixture):
         debug = f"http://{SERVICE}:{registry.DEBUG_PORT}"
         return words + f'    protected: [/v2/]\n    also: ["{debug}"]\n    admin: ["{debug}/debug/pprof/", "{debug}/metrics"]\n'
     if fixture.setting == "pull-through":
-        return words + f'    protected: ["/v2/lib/ok/blobs/{fixture.image.layer_digest}"]\n    fetch: "/v2/lib/{{nonce}}/manifests/latest"\n    realm: "http://internal.test/token"\n'
+        return words + f'    protected: ["/v2/lib/ok/blobs/{fixture.image.layer_digest}"]\n    fetch: "/v2/lib/{{nonce}}/manifests/latest"\n'
     if fixture.setting == "token-auth":
         return words + of_issuer(fixture)
     return words + f"    protected: [/v2/]\n    hands-to: [registry.test]\n" + login(fixture)
@@ -105,8 +105,8 @@ def of_registry(fixture):
 def of_issuer(fixture):
     issuer = fixture.issuer
     access = [{"type": "repository", "name": registry.REPOSITORY, "actions": ["pull"]}]
-    secret(fixture, "reader.token", issuer.token(exp=issuer.now() + 3600))
-    secret(fixture, "other.token", issuer.token(access=[("t/b", ["pull"])], sub="tenant-b", exp=issuer.now() + 3600))
+    keep(fixture, "reader.token", issuer.token(exp=issuer.now() + 3600))
+    keep(fixture, "other.token", issuer.token(access=[("t/b", ["pull"])], sub="tenant-b", exp=issuer.now() + 3600))
     return f"""\
     protected: [/v2/t/a/tags/list]
     credential: {{ from: "file:reader.token", as: bearer }}

@@ -74,6 +74,7 @@ class Issuer:
         self.pem = directory / "issuer.pem"
         self.pem.write_bytes(self.certificate.public_bytes(Encoding.PEM))
         self.key_file = directory / "issuer.key"
+        self.key_file.touch(0o600)
         self.key_file.write_text(self.key.pem)
 
     @staticmethod

@@ -21,6 +21,8 @@ PORTS = [22, 25, 80, 443, 8080, 9002]
 
 PATHS = {
     "/pool/**": "a package, the same for everybody",
+    "/fx-307*": "npm: 307 to internal.test",
+    "/pool/fetch?fresh, ?missing": "as /fresh/**, and as what is not there",
     "/pool/to/HOST/**": "302 to /pool/** of HOST",
     "/dists/**": "an index",
     "/adm": "something internal",
@@ -201,6 +203,8 @@ class Upstream:
         if path.startswith("/pool/to/"):
             host, _, rest = path.removeprefix("/pool/to/").partition("/")
             return reply("302 Found", Location=f"http://{host}/pool/{rest}")
+        if path == "/pool/fetch" and url.query.startswith(("fresh", "missing")):
+            path = "/fresh/" if url.query.startswith("fresh") else "/nothing"
         if path.startswith(("/pool/", "/dists/")):
             return reply("200 OK", f"{path} of {seen.host}\n", Content_Type="application/octet-stream",
                          Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
@@ -228,6 +232,8 @@ class Upstream:
             return self.image.answer(path) if seen.field("authorization") else challenge(self.realm)
         if path == "/token":
             return answer_json("200 OK", {"token": "given-by-" + seen.host, "expires_in": 300})
+        if path.startswith("/fx-307"):
+            return reply("307 Temporary Redirect", Location="http://internal.test" + path)
         if path[1:].startswith(PACKAGES):
             return npm(path)
         return answer_json("404 Not Found", {"error": "not found"})

@@ -432,15 +432,20 @@ class Weak:
         return reply("201 Created")
 
 
+def write_secret(path, text):
+    path.touch(0o600)
+    path.write_text(text)
+
+
 def start(fixture):
     service = fixture.service = Weak(fixture)
     issuer, directory = service.issuer, fixture.world.directory
     scope = "read write" if fixture.setting in WRITERS else "read"
     for name, tenant in (("reader", "tenant-a"), ("other", "tenant-b")):
-        (directory / f"{name}.token").write_text(issuer.token(access=None, aud=NAME, sub=tenant, scope=scope, exp=issuer.now() + 1800))
+        write_secret(directory / f"{name}.token", issuer.token(access=None, aud=NAME, sub=tenant, scope=scope, exp=issuer.now() + 1800))
     now = int(time.time())
     claims = {"iss": "gw.test", "aud": "gw.test" if fixture.setting != "AS-9" else NAME, "sub": "tenant-a", "client_id": "tenant-a",
               "jti": "1", "iat": now, "exp": now + 600, "scope": "read"}
-    (directory / "leave.token").write_text(jwt(service.gateway, claims, {"alg": "ES256", "typ": "at+jwt", "kid": "gateway-1"}))
+    write_secret(directory / "leave.token", jwt(service.gateway, claims, {"alg": "ES256", "typ": "at+jwt", "kid": "gateway-1"}))
     fixture.port = PORT
     fixture.issuer = issuer
