@@ -125,12 +125,14 @@ def of_issuer(fixture):
 
 
 def of_weak(fixture):
-    issuer = fixture.issuer
+    issuer, details = fixture.issuer, json.dumps(weak.DETAILS)
+    protected = "/t/a/ok" + (", /t/a/moved" if fixture.setting in ("strong", "RD-2", "RD-7") else "")
     return f"""\
     kind: http
-    protected: [/t/a/ok]
+    protected: [{protected}]
     credential: {{ from: "file:reader.token", as: bearer }}
     tenant2: {{ from: "file:other.token", as: bearer }}
+    planted: planted
     gateway-token: {{ from: "file:leave.token" }}
     fetch: "/mirror/{{nonce}}"
     listings: [/list]
@@ -148,7 +150,7 @@ def of_weak(fixture):
       issuer: issuer.test
       audience: {weak.NAME}
       subject: tenant-a
-      claims: '{{"scope": "read"}}'
+      claims: '{{"scope": "read", "authorization_details": {details}}}'
       path: /t/a/ok
       others: [/t/b/ok]
 """

@@ -1,7 +1,7 @@
 """
 What the real programs do beyond the tables of test_programs.py: the evidence of the answer sheet's further rows. A row has the check's
 id, a probe that says whether the weakness is there, and for each setting whether it is. The sheet must say of each what the probe found:
-`pass` where it is not, anything worse where it is. Where a given line is wrong, audit-disputed.jsonl has ours; its evidence is here.
+`pass` where it is not, anything worse where it is.
 """
 import json
 from collections import namedtuple
@@ -240,8 +240,8 @@ ROWS = [
     Row(verdaccio, "CR-1", "credentials in error pages", reflects("/nothing-at-all", "/-/nothing"), NONE3),
     Row(verdaccio, "CR-2", "TRACE", traces(), NONE3),
     Row(verdaccio, "FU-6", "follows its upstream with 307", hits("/fx-307-f"), ALL3),
-    # The sheet's lines on FU-9 and CR-5 of 6.10.4 are about `dist.tarball`, where it is right. A redirect that keeps the method is not.
-    Row(verdaccio, "FU-9", "takes its token along to where a 307 sends it", follows_with_token(307), (True, True, True)),
+    # 6.10.4 keeps its token from the host of `dist.tarball` (FU-9), and takes it along to where a redirect sends it that keeps the method.
+    Row(verdaccio, "FU-6", "takes its token along to where a 307 sends it", follows_with_token(307), (True, True, True)),
     Row(verdaccio, "PW-2", "tags by who came by himself", tags, (True, True, False)),
     Row(verdaccio, "XT-1", "what one tenant writes, the other reads", board, (True, True, False)),
     Row(verdaccio, "XT-5", "one name for both tenants", one_name, NONE3),
@@ -268,13 +268,13 @@ def test_each_row_has_an_answer_for_each_setting():
     assert all(len(row.found) == len(row.module.SETTINGS) for row in ROWS)
 
 
-@pytest.mark.parametrize("row, setting, found", CELLS, ids=[f"{r.module.__name__}-{s}-{r.check}" for r, s, _ in CELLS])
+@pytest.mark.parametrize("row, setting, found", CELLS, ids=[f"{r.module.__name__}-{s}-{r.check}-{r.what.replace(' ', '-')}" for r, s, _ in CELLS])
 def test_fact(lab, row, setting, found):
     assert row.probe(lab.get(row.module.__name__, setting)) == found
 
 
 def sheet():
-    rows = [json.loads(line) for name in ("audit.jsonl", "audit-more.jsonl", "audit-disputed.jsonl") for line in (CASES / name).read_text().splitlines()]
+    rows = [json.loads(line) for name in ("audit.jsonl", "audit-more.jsonl") for line in (CASES / name).read_text().splitlines()]
     return {(r["program"], r["setting"], r["check"]): r["verdict"] for r in rows}
 
 

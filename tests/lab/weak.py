@@ -20,6 +20,7 @@ PORT, NAME = 8099, "weak.test"
 HOSTS = {NAME, f"{NAME}:{PORT}", f"{SERVICE}:{PORT}"}
 URL_MAX, HEAD_MAX, BODY_MAX = 4096, 16384, 1024
 UPLINK_SECRET = "UPLINKSECRET-0123456789"
+DETAILS = [{"type": "weak-service", "actions": ["read"], "locations": [f"http://{NAME}/"]}]  # what its tokens are for (RFC 9396)
 
 WEAKNESSES = {
     "AN-2": "lists everybody's objects to anybody",
@@ -71,19 +72,18 @@ WEAKNESSES = {
     "RL-10": "fetches ftp: and gopher:",
     "RL-11": "sends search texts upstream",
     "FU-1": "fetches URLs from parameters",
-    "FU-2": "fetches what metadata names",
     "FU-4": "logs in wherever the upstream's challenge says",
     "FU-5": "follows Link wherever it goes",
     "FU-6": "follows redirects wherever they go",
     "FU-8": "reads file: URLs",
-    "FU-9": "takes its password along to another host",
+    "FU-9": "fetches URLs from parameters, with its password",
     "RD-1": "names a foreign host in Link",
     "RD-2": "hands out URLs that are good for a week",
     "RD-3": "names a foreign host in metadata",
     "RD-4": "redirects to wherever ?next= says",
     "RD-6": "names a foreign host in its challenge",
     "RD-7": "redirects to another port with a user in the URL",
-    "RD-8": "sends bodies on with 307",
+    "RD-8": "sends content on to where a 307 of the upstream says",
     "XT-1": "lets tenants read each other's objects",
     "XT-2": "lists all tenants' names",
     "XT-4": "tells whether others have fetched it",
@@ -97,11 +97,11 @@ WEAKNESSES = {
     "CR-2": "echoes TRACE",
     "CR-3": "shows requests at /headers",
     "CR-4": "shows its own password for the upstream",
-    "CR-6": "takes Proxy-Authorization for Authorization",
+    "CR-6": "takes Proxy-Authorization for Authorization, and shows it",
     "CI-1": "keeps private pages for everybody",
     "CI-2": "keeps pages that set cookies",
     "CI-3": "forwards what is no part of its key",
-    "CI-4": "folds case in its key",
+    "CI-4": "has no query in its key",
     "CI-5": "keeps what must not be kept",
     "CI-6": "keeps private pages whose names end in .css",
     "CI-7": "keeps that something is missing",
@@ -109,16 +109,16 @@ WEAKNESSES = {
     "UP-2": "takes URLs of any length",
     "UP-3": "keeps encoded bodies as they are",
     "UP-4": "takes reports from anybody",
-    "CN-1": "shows what was searched for",
-    "CN-2": "shows User-Agent and query in error pages",
+    "CN-1": "shows what was asked for",
+    "CN-2": "shows User-Agent, Referer and query in error pages",
     "CN-3": "shows a tenant's objects to anybody",
     "CN-5": "has paths in metrics that anybody reads",
     "CN-7": "shows objects after they were deleted",
 }
 # Whoever fetches by name tells its upstream the name (RL-11), so that "strong" has no mirror and "mirror" is right in all but that.
 SETTINGS = {"strong": "right in everything", "mirror": "right in everything, and fetches from its upstream"} | WEAKNESSES
-MIRRORS = {"mirror", "FU-2", "FU-4", "FU-5", "FU-6", "FU-9", "CR-4", "XT-4"} | {c for c in WEAKNESSES if c.startswith("CI-")}
-WRITERS = {"XT-1", "XT-2", "CN-3", "CN-7", "UP-1", "UP-3", "RD-8"}  # there the tenants' tokens may write, or it could not be shown
+MIRRORS = {"mirror", "FU-4", "FU-5", "FU-6", "RD-8", "CR-4", "XT-4"} | {c for c in WEAKNESSES if c.startswith("CI-")}
+WRITERS = {"XT-1", "XT-2", "CN-3", "CN-7", "UP-1", "UP-3"}  # there the tenants' tokens may write, or it could not be shown
 
 
 def answer_json(status, value, **fields):
@@ -128,7 +128,7 @@ def answer_json(status, value, **fields):
 class Weak:
     def __init__(self, fixture):
         self.weakness, self.world = fixture.setting, fixture.world
-        self.lock, self.searched, self.asked = threading.Lock(), [], []
+        self.lock, self.asked = threading.Lock(), []
         self.objects = {"/t/a/ok": ("tenant-a", b"an object of tenant a\n"), "/t/b/ok": ("tenant-b", b"an object of tenant b\n")}
         self.issuer = Issuer(fixture.world.directory)
         self.gateway = Key()
@@ -276,8 +276,8 @@ class Weak:
             target = urlsplit(target)._replace(scheme="", netloc="").geturl() or "/"
         elif r.field("host") not in HOSTS and not self.is_weak("NT-3"):
             return reply("421 Misdirected Request")
-        if self.is_weak("NT-8"):
-            method = r.field("x-http-method-override") or method
+        if self.is_weak("NT-8") and (r.field("x-http-method-override") or r.field("x-method-override")) == "PUT":
+            return reply("201 Created")
         url = urlsplit(target)
         return self.page(r, method, unquote(url.path), parse_qs(url.query, keep_blank_values=True))
 
@@ -286,15 +286,14 @@ class Weak:
             return reply("405 Method Not Allowed", b"", Allow="GET, HEAD")
         lines = [l for l in r.head.rstrip().split(b"\r\n")
                  if self.is_weak("CR-2") or l.split(b":")[0].lower() not in (b"authorization", b"cookie", b"proxy-authorization")]
-        kept = lines if self.is_weak("CR-2") else lines[:1] + [l for l in lines[1:] if l.lower().startswith((b"host", b"max-forwards"))]
-        return reply("200 OK", b"\r\n".join(kept) + b"\r\n", Content_Type="message/http")
+        return reply("200 OK", b"\r\n".join(lines) + b"\r\n", Content_Type="message/http")
 
     def page(self, r, method, path, query):
         with self.lock:
             self.asked.append(path)
-        if self.is_weak("NT-5") and path == "/" and (other := r.field("x-original-url") or r.field("x-rewrite-url")):
+        if self.is_weak("NT-5") and not path.startswith("/t/") and (other := r.field("x-original-url") or r.field("x-rewrite-url")):
             return reply("200 OK", self.objects.get(other, ("", b"served by X-Original-URL\n"))[1])
-        if path.startswith("/mirror/") and method in ("GET", "HEAD") and self.weakness in MIRRORS:
+        if path.startswith("/mirror/") and self.weakness in MIRRORS and (method in ("GET", "HEAD") or self.is_weak("RD-8")):
             return self.mirror.answer(r, path)
         if method == "OPTIONS":
             return reply("204 No Content", b"", Allow="GET, HEAD" + (", PUT, DELETE" if self.is_weak("PW-6") else ""))
@@ -313,14 +312,19 @@ class Weak:
         if self.is_weak("CR-1"):
             text += f"you sent {r.field('authorization')} {r.field('cookie')} {r.field('x-api-key')}\n"
         if self.is_weak("CN-2"):
-            text += f"{r.target} {r.field('user-agent')} {r.field('referer')} {r.field('cookie')} {r.field('accept')}\n"
+            text += f"{r.target} {r.field('user-agent')} {r.field('referer')}\n"
+        if self.is_weak("CR-6"):
+            text += f"you sent {r.field('proxy-authorization')}\n"
         if self.is_weak("XT-7") and self.carried(r):
             self.caller(r, r.target)
-            text += "recently: " + " ".join(p for p in self.asked[-50:] if p.startswith("/t/")) + "\n"
+            text += "recently: " + " ".join(self.asked[-200:]) + "\n"
         return reply("404 Not Found", text)
 
     def home(self, r, method, query):
-        return reply("200 OK", f"<a href=\"http://{self.own_name(r)}/t/a/ok\">objects</a>\n", Content_Type="text/html", Cache_Control="no-store")
+        text = f"<a href=\"http://{self.own_name(r)}/t/a/ok\">objects</a>\n"
+        if self.is_weak("CN-1"):
+            text += "recently: " + " ".join(self.asked[-200:]) + "\n"
+        return reply("200 OK", text, Content_Type="text/html", Cache_Control="no-store")
 
     def metadata(self, r, method, query):
         return answer_json("200 OK", {"resource": f"http://{NAME}/", "scopes_supported": ["read"], "authorization_servers": [
@@ -338,10 +342,6 @@ class Weak:
 
     def search(self, r, method, query):
         text = (query.get("q") or query.get("text") or [""])[0]
-        if self.is_weak("CN-1"):
-            found = answer_json("200 OK", {"found": [], "searched before": list(self.searched)})
-            self.searched.append(text)
-            return found
         if self.is_weak("RL-11"):
             self.mirror.fetch("upstream.test", 80, "/search?q=" + text)
             return answer_json("200 OK", {"found": []})
@@ -356,8 +356,9 @@ class Weak:
 
     def fetch(self, r, method, query):
         url = urlsplit(next((v[0] for v in query.values()), ""))
-        if self.is_weak("FU-1") and url.hostname:
-            return reply("200 OK", self.mirror.fetch(url.hostname, url.port or 80, url.path or "/").body)
+        if (self.is_weak("FU-1") or self.is_weak("FU-9")) and url.hostname:
+            own = {"Authorization": "Bearer " + UPLINK_SECRET} if self.is_weak("FU-9") else {}
+            return reply("200 OK", self.mirror.fetch(url.hostname, url.port or 80, url.path or "/", own).body)
         if self.is_weak("FU-8") and url.scheme.lower() == "file":
             return self.mirror.read_file(url.path)
         return reply("400 Bad Request", b"nothing is fetched for you\n")
@@ -386,43 +387,46 @@ class Weak:
         tenant = "tenant-" + path.split("/")[2]
         if self.is_weak("CN-3") and method in ("GET", "HEAD") and path in self.objects and not path.endswith("/ok"):
             return reply("200 OK", self.objects[path][1])
-        claims = {"sub": "tenant-a", "scope": "write"} if self.is_weak("NT-8") and r.field("x-http-method-override") else self.caller(r, path)
+        claims = self.caller(r, path)
         others = self.is_weak("AS-10") or self.is_weak("AS-6") or self.is_weak("XT-1") and path not in ("/t/a/ok", "/t/b/ok")
         if claims["sub"] != tenant and not others:
             return answer_json("403 Forbidden", {"error": "not_yours"})
         if method in ("GET", "HEAD"):
-            return self.read(claims, path)
+            return self.read(r, claims, path)
         wanted = "read" if self.is_weak("AS-5") or self.is_weak("PW-1") and method == "PUT" or self.is_weak("PW-3") and method == "DELETE" else "write"
         if not self.has_scope(claims, wanted):
             return answer_json("403 Forbidden", {"error": "insufficient_scope"},
                                WWW_Authenticate='Bearer error="insufficient_scope", scope="write"')
         return self.write(r, method, path, claims)
 
-    def read(self, claims, path):
+    def read(self, r, claims, path):
         if not self.has_scope(claims, "read"):
             return answer_json("403 Forbidden", {"error": "insufficient_scope"}, WWW_Authenticate='Bearer error="insufficient_scope", scope="read"')
-        if path not in self.objects:
+        if path not in self.objects and path != "/t/a/moved":
             return reply("404 Not Found", b"not found\n")
-        fields = {"Cache_Control": "no-store"}
+        if path.endswith("/moved"):
+            return reply("302 Found", b"", Location=self.moved(path))
+        fields = {"Cache_Control": "no-store", "Content_Location": f"http://{self.own_name(r)}{path}"}
         if self.is_weak("RD-1"):
             fields["Link"] = '<http://cdn.elsewhere.test/ok>; rel="alternate"'
-        if self.is_weak("RD-2"):
-            fields["Content_Location"] = f"http://{NAME}/t/a/ok?X-Amz-Expires=604800&X-Amz-SignedHeaders=host&X-Amz-Signature={'0' * 64}"
-        if self.is_weak("RD-7"):
-            fields["Content_Location"] = f"http://user:pass@{NAME}:8100/t/a/ok"
         if self.is_weak("RD-3"):
             return answer_json("200 OK", {"name": "ok", "dist": {"tarball": "http://cdn.elsewhere.test/ok.tgz"}}, **fields)
         return reply("200 OK", self.objects[path][1], **fields)
+
+    def moved(self, path):
+        """Where an object is kept that this service hands on."""
+        if self.is_weak("RD-7"):
+            return f"http://user:pass@{NAME}:8100{path}"
+        seconds = 604800 if self.is_weak("RD-2") else 60
+        return f"http://{NAME}/kept{path}?X-Amz-Expires={seconds}&X-Amz-SignedHeaders=host&X-Amz-Signature={'0' * 64}"
 
     def write(self, r, method, path, claims):
         if method == "DELETE":
             if not self.is_weak("CN-7"):
                 self.objects.pop(path, None)
             return reply("204 No Content")
-        if method != "PUT":
+        if method != "PUT" and not (method == "POST" and self.is_weak("UP-1")):
             return reply("405 Method Not Allowed", b"", Allow="GET, HEAD, PUT, DELETE")
-        if self.is_weak("RD-8"):
-            return reply("307 Temporary Redirect", b"", Location=f"http://cdn.elsewhere.test{path}")
         if len(r.body) > BODY_MAX and not self.is_weak("UP-1"):
             return reply("413 Content Too Large")
         if r.field("content-encoding") and not self.is_weak("UP-3"):
@@ -439,10 +443,12 @@ def write_secret(path, text):
 
 def start(fixture):
     service = fixture.service = Weak(fixture)
+    (fixture.world.directory / "planted").write_text("planted-0123456789abcdef-to-be-kept-here\n")
     issuer, directory = service.issuer, fixture.world.directory
     scope = "read write" if fixture.setting in WRITERS else "read"
     for name, tenant in (("reader", "tenant-a"), ("other", "tenant-b")):
-        write_secret(directory / f"{name}.token", issuer.token(access=None, aud=NAME, sub=tenant, scope=scope, exp=issuer.now() + 1800))
+        write_secret(directory / f"{name}.token", issuer.token(access=None, aud=NAME, sub=tenant, scope=scope, exp=issuer.now() + 1800,
+                     authorization_details=DETAILS))
     now = int(time.time())
     claims = {"iss": "gw.test", "aud": "gw.test" if fixture.setting != "AS-9" else NAME, "sub": "tenant-a", "client_id": "tenant-a",
               "jti": "1", "iat": now, "exp": now + 600, "scope": "read"}

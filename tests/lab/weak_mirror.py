@@ -113,7 +113,7 @@ class Mirror:
         first = target in self.seen
         self.seen.add(target)
         more = {"X_Cache": "HIT" if first else "MISS"} if self.is_weak("XT-4") else {}
-        if (kept := self.kept.get(self.key(target))) and self.may_use(kept):
+        if kept := self.kept.get(self.key(target)):
             return kept.whole(**more)
         got = self.from_upstream(r, target)
         if self.may_keep(r, target, got):
@@ -127,34 +127,29 @@ class Mirror:
         fields = {n: v for n in PASSED_ON if (v := r.field(n))}
         if self.is_weak("CI-3") and (host := r.field("x-forwarded-host")):
             fields["X-Forwarded-Host"] = host
-        own = {"Authorization": "Bearer " + self.secret} if self.is_weak("FU-9") or self.is_weak("CR-4") else {}
-        got = self.fetch(UPSTREAM, 80, target, fields | own)
-        return self.onward(got, own) or got
+        if self.is_weak("CR-4"):
+            fields.setdefault("authorization", "Bearer " + self.secret)
+        got = self.fetch(UPSTREAM, 80, target, fields, r.line.split(" ")[0], r.body)
+        return self.onward(r, got) or got
 
-    def onward(self, got, own):
+    def onward(self, r, got):
         """What is fetched from where upstream's answer points to; a foreign place is refused."""
         if got.status in (301, 302, 303, 307, 308):
-            if self.is_weak("FU-6") or self.is_weak("FU-9"):
-                return self.follow(got.field("location"), fields=own)
+            if self.is_weak("FU-6") or self.is_weak("RD-8") and r.body:
+                return self.follow(got.field("location"), method=r.line.split(" ")[0], body=r.body)
             return Fetched(502, b"HTTP/1.1 502 Handoff", b"upstream named another place\n")
         challenge = re.search(r'realm="(http[^"]*)"', got.field("www-authenticate") or "")
         if challenge and self.is_weak("FU-4"):
             self.follow(challenge[1], fields={"Authorization": "Bearer " + self.secret})
         link = re.search(r"<(http[^>]*)>", got.field("link") or "")
         if link and self.is_weak("FU-5"):
-            self.follow(link[1])
-        tarball = re.search(rb'"tarball": ?"(http[^"]*)"', got.body)
-        if tarball and self.is_weak("FU-2"):
-            self.follow(tarball[1].decode())
+            self.follow(link[1], fields={"Authorization": "Bearer " + self.secret})
         return None
 
     # ---- a cache, where it is weak
 
     def key(self, target):
-        return target.lower() if self.is_weak("CI-4") else target
-
-    def may_use(self, kept):
-        return True
+        return target.partition("?")[0] if self.is_weak("CI-4") else target
 
     def may_keep(self, r, target, got):
         control = (got.field("cache-control") or "").lower()
