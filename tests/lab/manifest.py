@@ -96,7 +96,7 @@ def of_registry(fixture):
         debug = f"http://{SERVICE}:{registry.DEBUG_PORT}"
         return words + f'    protected: [/v2/]\n    also: ["{debug}"]\n    admin: ["{debug}/debug/pprof/", "{debug}/metrics"]\n'
     if fixture.setting == "pull-through":
-        return words + f'    protected: ["/v2/lib/ok/blobs/{fixture.image.layer_digest}"]\n    fetch: "/v2/lib/{{nonce}}/manifests/latest"\n'
+        return words + f'    protected: ["/v2/lib/ok/blobs/{fixture.image.layer_digest}"]\n    fetch: "/v2/lib/{{nonce}}/manifests/latest"\n    realm: http://{registry.REALM_HOST}/token\n'
     if fixture.setting == "token-auth":
         return words + of_issuer(fixture)
     return words + f"    protected: [/v2/]\n    hands-to: [registry.test]\n" + login(fixture)

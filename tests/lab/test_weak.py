@@ -319,6 +319,7 @@ WITH = {
     "AS-6": {"AS-10"},
     "AS-10": {"AS-6"},
     "CI-1": {"CI-6"},
+    "CR-4": {"CI-1", "CI-6"},  # to the upstream all callers are one
     "FU-9": {"FU-1"},
     "CR-2": {"RL-9"},
 }

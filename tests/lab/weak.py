@@ -116,6 +116,7 @@ WEAKNESSES = {
     "CN-7": "shows objects after they were deleted",
 }
 # Whoever fetches by name tells its upstream the name (RL-11), so that "strong" has no mirror and "mirror" is right in all but that.
+CREDENTIALS = (b"authorization", b"cookie", b"proxy-authorization", b"x-api-key")
 SETTINGS = {"strong": "right in everything", "mirror": "right in everything, and fetches from its upstream"} | WEAKNESSES
 MIRRORS = {"mirror", "FU-4", "FU-5", "FU-6", "RD-8", "CR-4", "XT-4"} | {c for c in WEAKNESSES if c.startswith("CI-")}
 WRITERS = {"XT-1", "XT-2", "CN-3", "CN-7", "UP-1", "UP-3"}  # there the tenants' tokens may write, or it could not be shown
@@ -246,6 +247,8 @@ class Weak:
         if self.is_weak("AS-7"):
             scopes = [s.lower() for s in claims.get("scope", "").replace(",", " ").split()]
             return wanted in scopes or "*" in scopes or "admin" in scopes
+        if "scope" not in claims:
+            return any(self.is_weak("AS-8") or wanted in d["actions"] for d in claims.get("authorization_details", []))
         return wanted in scopes
 
     def own_name(self, r):
@@ -285,7 +288,7 @@ class Weak:
         if not (self.is_weak("CR-2") or self.is_weak("RL-9")):
             return reply("405 Method Not Allowed", b"", Allow="GET, HEAD")
         lines = [l for l in r.head.rstrip().split(b"\r\n")
-                 if self.is_weak("CR-2") or l.split(b":")[0].lower() not in (b"authorization", b"cookie", b"proxy-authorization")]
+                 if self.is_weak("CR-2") or l.split(b":")[0].lower() not in CREDENTIALS]
         return reply("200 OK", b"\r\n".join(lines) + b"\r\n", Content_Type="message/http")
 
     def page(self, r, method, path, query):

@@ -128,7 +128,7 @@ class Mirror:
         if self.is_weak("CI-3") and (host := r.field("x-forwarded-host")):
             fields["X-Forwarded-Host"] = host
         if self.is_weak("CR-4"):
-            fields.setdefault("authorization", "Bearer " + self.secret)
+            fields["authorization"] = "Bearer " + self.secret
         got = self.fetch(UPSTREAM, 80, target, fields, r.line.split(" ")[0], r.body)
         return self.onward(r, got) or got
 
