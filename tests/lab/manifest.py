@@ -32,8 +32,8 @@ services:
 """
 
 
-def keep(fixture, name, text):
-    """A file of the manifest's that only its owner reads."""
+def secret(fixture, name, text):
+    """A file that nobody else can read: the audit takes no other."""
     path = fixture.world.directory / name
     path.touch(0o600)
     path.write_text(text)
@@ -44,7 +44,7 @@ def login(fixture, prefix=""):
     lines = ""
     for key, pair in (("credential", fixture.basic), ("tenant2", fixture.basic2)):
         if pair:
-            keep(fixture, f"{key}.login", ":".join(pair))
+            secret(fixture, f"{key}.login", ":".join(pair))
             lines += f'    {key}: {{ from: "file:{key}.login", as: {prefix}basic }}\n'
     return lines
 
@@ -105,8 +105,8 @@ def of_registry(fixture):
 def of_issuer(fixture):
     issuer = fixture.issuer
     access = [{"type": "repository", "name": registry.REPOSITORY, "actions": ["pull"]}]
-    keep(fixture, "reader.token", issuer.token(exp=issuer.now() + 3600))
-    keep(fixture, "other.token", issuer.token(access=[("t/b", ["pull"])], sub="tenant-b", exp=issuer.now() + 3600))
+    secret(fixture, "reader.token", issuer.token(exp=issuer.now() + 3600))
+    secret(fixture, "other.token", issuer.token(access=[("t/b", ["pull"])], sub="tenant-b", exp=issuer.now() + 3600))
     return f"""\
     protected: [/v2/t/a/tags/list]
     credential: {{ from: "file:reader.token", as: bearer }}
