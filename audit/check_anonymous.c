@@ -295,8 +295,11 @@ static void judge_resource_metadata(const struct evidence *e, struct finding *f)
 {
     const struct turn *x = e->list[0];
     json_t *json = json_loadb(buf_slice(&x->body).ptr, buf_len(&x->body), 0, NULL);
+    const char *server = json_string_value(json_array_get(json_object_get(json, "authorization_servers"), 0));
 
-    if (turn_is_2xx(x) && json_string_value(json_object_get(json, "resource")))
+    if (turn_is_2xx(x) && server && !is_declared(e->target, host_of_url(slice_of(server))))
+        finding_set(f, VERDICT_WEAK, "it sends clients to another host for tokens: %.100s", server);
+    else if (turn_is_2xx(x) && json_string_value(json_object_get(json, "resource")))
         finding_set(f, VERDICT_PASS, "it says which resource it is");
     else
         finding_set(f, VERDICT_WEAK, "it does not say which resource it is, and whose tokens it takes: %d", x->status);

@@ -230,7 +230,9 @@ static void send_missing(struct evidence *e)
 
 static void judge_missing(const struct evidence *e, struct finding *f)
 {
-    if (e->list[0]->status != 404)
+    if (e->n_upstream_hits == 0)
+        finding_set(f, VERDICT_NA, "it does not ask the upstream for it");
+    else if (e->list[0]->status != 404)
         finding_set(f, VERDICT_NA, "it does not pass the upstream's 404 on: %d", e->list[0]->status);
     else if (e->list[1]->status == 404)
         finding_set(f, VERDICT_WEAK, "a 404 stays when the thing is there");

@@ -83,7 +83,7 @@ static void send_names_on(struct evidence *e, const char *method, const char *pa
         ask(e, (struct probe){.method = method, .path = path, .who = who, .variant = names[i],
                               .fields = {"Accept: application/json, */*", words(e, "%s: %s%s", names[i], i == 1 ? "http://" : "", host)}});
     ask(e, (struct probe){.method = method, .path = path, .who = who, .variant = "Forwarded", .fields = {"Accept: application/json, */*", words(e, "Forwarded: host=%s", host)}});
-    if (slice_search(slice_of(path), SLICE("://")) < 0)
+    if (path[0] == '/')
         ask(e, (struct probe){.method = method, .path = path, .who = who, .host = host, .variant = "Host", .fields = {"Accept: application/json, */*"}});
 }
 

@@ -192,6 +192,14 @@ static void send_inner_proxy(struct evidence *e)
     }
     ask(e, (struct probe){.path = baseline_at(e, 0)->path, .fields = {field}, .variant = "Proxy-Authorization"});
     ask(e, (struct probe){.path = words(e, "/%s", nonce_new(e)), .fields = {field}, .variant = "Proxy-Authorization"});
+    if (has_good(e) && (e->target->first.form == CREDENTIAL_BASIC || e->target->first.form == CREDENTIAL_BEARER)) {
+        struct buf value = {0};
+
+        buf_text(&value, "Proxy-");
+        credential_field(&e->target->first, &value);
+        ask(e, (struct probe){.path = baseline_at(e, 0)->path, .fields = {words(e, "%.*s", SLICE_ARG(buf_slice(&value)))}, .variant = "the good credential in Proxy-Authorization"});
+        buf_wipe(&value);
+    }
 }
 
 static void judge_inner_proxy(const struct evidence *e, struct finding *f)
@@ -202,8 +210,9 @@ static void judge_inner_proxy(const struct evidence *e, struct finding *f)
             finding_worsen(f, VERDICT_FAIL, "an answer repeats Proxy-Authorization");
     if (e->list[0]->status == 407)
         finding_worsen(f, VERDICT_WEAK, "it acts on Proxy-Authorization: 407");
-    else if (is_let_in(baseline_at(e, 0), e->list[0]))
-        finding_worsen(f, VERDICT_FAIL, "Proxy-Authorization opens it");
+    for (size_t i = 0; i < e->n; i++)
+        if (i != 1 && is_let_in(baseline_at(e, 0), e->list[i]))
+            finding_worsen(f, VERDICT_FAIL, "%s opens it", e->list[i]->variant);
 }
 
 #define HIDE "The gateway looks for its own credential in answers and stops them (credential_reflected)."

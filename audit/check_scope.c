@@ -98,26 +98,50 @@ static void judge_elsewhere(const struct evidence *e, struct finding *f)
 
 /* ---- AS-7 ---- */
 
-static const char *const spellings[] = {"*", "", "admin", "ADMIN", "a,b c", "read write", "../"};
+static const char *in_capitals(struct evidence *e, const char *text)
+{
+    struct buf out = {0};
+    const char *kept;
 
-/* The claims of a good token, with the names in scope or access replaced. */
+    for (const char *c = text; *c; c++)
+        buf_char(&out, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+    kept = words(e, "%.*s", SLICE_ARG(buf_slice(&out)));
+    buf_free(&out);
+    return kept;
+}
+
+/* How the good name may be spelt by who has no right to it: everything, a part of it, other letters, lists in the wrong form. */
+static const char *spelling(struct evidence *e, const char *good, size_t i)
+{
+    switch (i) {
+    case 0: return "*";
+    case 1: return "";
+    case 2: return in_capitals(e, good);
+    case 3: return "admin";
+    case 4: return words(e, "%.*s", (int)(strlen(good) / 2), good);
+    case 5: return words(e, "other,%s", good);
+    case 6: return words(e, "%s.other", good);
+    default: return NULL;
+    }
+}
+
+/* The claims of a good token, with the first name in scope or access replaced. */
 static void send_spellings(struct evidence *e)
 {
     json_t *claims = token_can_be_made(e) ? json_loads(target_text(e->target, "issuer.claims"), 0, NULL) : NULL;
-    bool has_scope = json_is_string(json_object_get(claims, "scope"));
-    json_t *access = json_object_get(claims, "access");
+    json_t *first = json_array_get(json_object_get(claims, "access"), 0);
+    const char *scope = json_string_value(json_object_get(claims, "scope")), *name = json_string_value(json_object_get(first, "name")), *one;
 
-    if (!e->missing[0] && !e->not_applicable[0] && !has_scope && !json_is_array(access))
+    if (!e->missing[0] && !e->not_applicable[0] && !scope && !name)
         evidence_na(e, "its tokens have neither scope nor access");
-    for (size_t i = 0; (has_scope || json_is_array(access)) && i < COUNT(spellings); i++) {
+    scope = scope ? words(e, "%.*s", (int)strcspn(scope, " "), scope) : NULL;
+    name = name ? words(e, "%s", name) : NULL;
+    for (size_t i = 0; (scope || name) && (one = spelling(e, scope ? scope : name, i)); i++) {
         char *text;
 
-        if (has_scope)
-            json_object_set_new(claims, "scope", json_string(spellings[i]));
-        else
-            json_object_set_new(json_array_get(access, 0), "name", json_string(spellings[i]));
+        json_object_set_new(scope ? claims : first, scope ? "scope" : "name", json_string(one));
         text = json_dumps(claims, JSON_COMPACT);
-        token_show(e, &(struct mold){.claims = text}, words(e, "%s \"%s\"", has_scope ? "scope" : "access to", spellings[i]), 0);
+        token_show(e, &(struct mold){.claims = text}, words(e, "%s \"%s\"", scope ? "scope" : "access to", one), 0);
         free(text);
     }
     json_decref(claims);

@@ -239,6 +239,7 @@ static void send_traces(struct evidence *e)
     if (!other(e, &second))
         return;
     ask(e, (struct probe){.path = words(e, "/%s", n), .who = good_or_nobody(e), .variant = "the first caller asks for a name"});
+    ask(e, (struct probe){.path = words(e, "/exeat-audit-nothing-%ld", (long)e->n), .who = second, .tag = TAG_TRACE, .variant = "the other caller's error page"});
     for (size_t i = 0; i < COUNT(pages) + target_count(e->target, "admin"); i++) {
         const char *page = i < COUNT(pages) ? pages[i] : target_text_at(e->target, "admin", i - COUNT(pages));
 

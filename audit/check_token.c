@@ -27,8 +27,10 @@ bool token_counts(struct evidence *e)
 {
     const struct baseline *b = token_place(e);
 
-    if (is_open(b) || (!b->good && turn_is_2xx(b->none)))
+    if (is_open(b))
         evidence_na(e, "it is open: no token is looked at (AN-1)");
+    else if (!b->good && turn_answered(b->none) && b->none->status != 401 && b->none->status != 407)
+        evidence_na(e, "it asks for no credential");
     else if (!b->good)
         evidence_missing(e, "the manifest has no good credential to compare with");
     else if (turn_alike(b->none, b->good))
@@ -38,12 +40,26 @@ bool token_counts(struct evidence *e)
     return false;
 }
 
+/* Three parts, of which the first is JSON. */
+static bool is_jwt(const struct target *t)
+{
+    struct slice token = t->first.secret ? secret_slice(t->first.secret) : slice_make("", 0), part;
+    struct buf text = {0};
+    bool yes = slice_next(&token, '.', &part) && slice_find(token, '.') > 0 && text_unbase64url(part, &text) && slice_starts(buf_slice(&text), SLICE("{"));
+
+    buf_free(&text);
+    return yes;
+}
+
 bool token_can_be_made(struct evidence *e)
 {
-    if (forge_has_issuer(e->audit->forge))
-        return token_counts(e);
-    evidence_missing(e, "the manifest has no issuer.key");
-    return false;
+    if (!token_counts(e))
+        return false;
+    if (!forge_has_issuer(e->audit->forge) && !is_jwt(e->target))
+        evidence_na(e, "its credential is no signed token with claims");
+    else if (!forge_has_issuer(e->audit->forge))
+        evidence_missing(e, "the manifest has no issuer.key");
+    return forge_has_issuer(e->audit->forge);
 }
 
 static struct turn *show(struct evidence *e, const char *token, const char *variant, int tag)
@@ -392,7 +408,7 @@ static void send_carriers(struct evidence *e)
 static void send_retired(struct evidence *e)
 {
     if (token_can_be_made(e))
-        evidence_missing(e, "no fixture retires a key or revokes a token");
+        evidence_missing(e, "no fixture: nothing here retires a key or revokes a token");
 }
 
 static void send_renewal(struct evidence *e)

@@ -146,9 +146,10 @@ static void credentials_of(const struct transport *s, const struct probe *p, str
     }
 }
 
+/* It begins with a scheme: one within a path is the path's. */
 static bool is_whole_url(const char *path)
 {
-    return slice_search(slice_of(path), SLICE("://")) > 0;
+    return slice_starts(slice_of(path), SLICE("http://")) || slice_starts(slice_of(path), SLICE("https://"));
 }
 
 /* What stands in the request line. */
