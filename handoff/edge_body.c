@@ -6,6 +6,8 @@
 #include "handoff/html.h"
 #include "handoff/json.h"
 
+_Static_assert(JSON_NAME_MOST < 32, "may_be_member has a bit for each length");
+
 struct edge_reader {
     struct edge_sink sink;
     struct json_reader *json;
@@ -16,36 +18,55 @@ struct edge_reader {
 
 /* ---- JSON ---- */
 
-/* A member that clients follow, the one it is in ("": any, "/": it is outermost) and the one around that. */
+/* A member that clients follow, the one it is in ("": any, "/": it is outermost), the one around that, and what it is. */
+#define MEMBERS(MEMBER) \
+    MEMBER("tarball", "dist", "", TARBALL) \
+    MEMBER("url", "dist", "", DIST) \
+    MEMBER("url", "files", "", FILES) \
+    MEMBER("url", "urls", "", FILES) \
+    MEMBER("url", "releases", "", FILES) \
+    MEMBER("url", "", "releases", FILES) \
+    MEMBER("dl", "/", "", CARGO) \
+    MEMBER("api", "/", "", CARGO) \
+    MEMBER("href", "", "actions", LFS) \
+    MEMBER("href", "", "_links", LFS) \
+    MEMBER("urls", "layers", "", MANIFEST) \
+    MEMBER("urls", "manifests", "", MANIFEST) \
+    MEMBER("urls", "config", "", MANIFEST) \
+    MEMBER("urls", "blobs", "", MANIFEST) \
+    MEMBER("issuer", "/", "", METADATA) \
+    MEMBER("authorization_endpoint", "/", "", METADATA) \
+    MEMBER("token_endpoint", "/", "", METADATA) \
+    MEMBER("device_authorization_endpoint", "/", "", METADATA) \
+    MEMBER("registration_endpoint", "/", "", METADATA) \
+    MEMBER("introspection_endpoint", "/", "", METADATA) \
+    MEMBER("revocation_endpoint", "/", "", METADATA) \
+    MEMBER("userinfo_endpoint", "/", "", METADATA) \
+    MEMBER("jwks_uri", "/", "", METADATA) \
+    MEMBER("authorization_servers", "/", "", METADATA)
+
 static const struct {
     const char *name, *in, *around;
     enum edge_kind kind;
 } members[] = {
-    {"tarball", "dist", "", EDGE_TARBALL},
-    {"url", "dist", "", EDGE_DIST},
-    {"url", "files", "", EDGE_FILES},
-    {"url", "urls", "", EDGE_FILES},
-    {"url", "releases", "", EDGE_FILES},
-    {"url", "", "releases", EDGE_FILES},
-    {"dl", "/", "", EDGE_CARGO},
-    {"api", "/", "", EDGE_CARGO},
-    {"href", "", "actions", EDGE_LFS},
-    {"href", "", "_links", EDGE_LFS},
-    {"urls", "layers", "", EDGE_MANIFEST},
-    {"urls", "manifests", "", EDGE_MANIFEST},
-    {"urls", "config", "", EDGE_MANIFEST},
-    {"urls", "blobs", "", EDGE_MANIFEST},
-    {"issuer", "/", "", EDGE_METADATA},
-    {"authorization_endpoint", "/", "", EDGE_METADATA},
-    {"token_endpoint", "/", "", EDGE_METADATA},
-    {"device_authorization_endpoint", "/", "", EDGE_METADATA},
-    {"registration_endpoint", "/", "", EDGE_METADATA},
-    {"introspection_endpoint", "/", "", EDGE_METADATA},
-    {"revocation_endpoint", "/", "", EDGE_METADATA},
-    {"userinfo_endpoint", "/", "", EDGE_METADATA},
-    {"jwks_uri", "/", "", EDGE_METADATA},
-    {"authorization_servers", "/", "", EDGE_METADATA},
+#define MEMBER(name, in, around, kind) {name, in, around, EDGE_##kind},
+    MEMBERS(MEMBER)
+#undef MEMBER
 };
+
+/* Most names have a length or a first letter that none of them has. */
+static bool may_be_member(struct slice name)
+{
+#define MEMBER(name, in, around, kind) | UINT32_C(1) << (sizeof(name) - 1)
+    const uint32_t lengths = 0 MEMBERS(MEMBER);
+#undef MEMBER
+#define MEMBER(name, in, around, kind) | UINT32_C(1) << (name[0] - 'a')
+    const uint32_t letters = 0 MEMBERS(MEMBER);
+#undef MEMBER
+
+    return name.len && lengths >> name.len & 1 && name.ptr[0] >= 'a' && name.ptr[0] <= 'z' &&
+           letters >> (name.ptr[0] - 'a') & 1;
+}
 
 static bool is_in(const struct json_reader *r, size_t up, const char *name)
 {
@@ -61,7 +82,7 @@ static int wants_member(void *arg, const struct json_reader *r)
     struct slice name = json_name(r, 0);
 
     (void)arg;
-    if (name.len < 2)
+    if (!may_be_member(name))
         return EDGE_NONE;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (name.ptr[0] == members[i].name[0] && slice_is(name, members[i].name) && is_in(r, 1, members[i].in) &&

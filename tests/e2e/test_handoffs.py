@@ -16,8 +16,9 @@ import zlib
 
 import pytest
 
-from gateway import PATIENCE, Closed, Gateway, clean_environment, exeat, wait_until
+from gateway import PATIENCE, Closed, Gateway, clean_environment, exeat, free_port, wait_until
 from origin import Origin
+from registries import Images
 
 SERVICE = """
   {name}:
@@ -638,3 +639,43 @@ def test_pip_hears_of_no_place_that_is_not_declared(clients, tmp_path):
                      PIP_INDEX_URL=f"https://{PIP_HELD}/simple/")
     assert ran.returncode != 0 and not [a for a in asked(clients) if a.startswith(ELSEWHERE)]
     assert wait_for_edge(clients, "pypi-held", kind="html.a")["refused"] is True
+
+
+def test_an_upload_goes_on_where_the_registry_says(pki, tmp_path):
+    """docker-registry that names another host for its uploads: skopeo follows, unless that is not declared."""
+    images = Images.__new__(Images)
+    images.directory, port = tmp_path, free_port()
+    images.layout()
+    (tmp_path / "registry.yml").write_text(json.dumps({
+        "version": 0.1, "storage": {"filesystem": {"rootdirectory": str(tmp_path / "images")}},
+        "http": {"addr": f"127.0.0.1:{port}", "host": f"https://{ELSEWHERE}", "secret": "x",
+                 "tls": {"certificate": str(pki[1]), "key": str(pki[2])}}}))
+    listed = "".join(f"""
+  {name}:
+    hosts: [{host}]
+    addresses: ["127.0.0.1:{port}"]
+    ca-file: {pki[0]}
+    allow: ["GET,HEAD,POST,PUT,PATCH /v2/**"]
+    handoff-edges: {mode}
+    scope: web
+    audit: "waived: test"
+""" for name, host, mode in [("images", "registry.test", "observe"), ("held", "upload.test", "enforce"), ("elsewhere", ELSEWHERE, "enforce")])
+    with open(tmp_path / "registry.log", "wb") as log:
+        registry = subprocess.Popen(["docker-registry", "serve", tmp_path / "registry.yml"], stdout=log, stderr=log)
+    g = Gateway(tmp_path / "state", listed).start()
+    g.origin = Origin()  # nobody asks it
+    try:
+        wait_until(lambda: b"listening on" in (tmp_path / "registry.log").read_bytes(), "docker-registry")
+        held = run_client(g, tmp_path, "skopeo", "skopeo", "--insecure-policy", "copy", "dir:image", "docker://upload.test/team/hello:1")
+        assert held.returncode != 0 and not (tmp_path / "images/docker/registry/v2/blobs").exists(), held.stderr
+        assert wait_for_edge(g, "held", kind="upload", refused=True)["host"] == ELSEWHERE
+        ran = run_client(g, tmp_path, "skopeo", "skopeo", "--insecure-policy", "copy", "dir:image", "docker://registry.test/team/hello:1")
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        edge = wait_for_edge(g, "images", kind="upload")
+        assert (edge["host"], edge["listed"], edge["declared"]) == (ELSEWHERE, "elsewhere", False)
+        assert wait_for_edge(g, "elsewhere", kind="upload")["declared"] is True  # its own host
+    finally:
+        registry.terminate()
+        registry.wait(PATIENCE)
+        g.origin.close()
+        assert g.stop() == 0, g.output().decode()
