@@ -84,6 +84,9 @@ static bool on_edge(void *arg, const struct edge *e)
     const struct sight *tell;
 
     s.refused = w->enforces && !s.declared && e->kind != EDGE_ALT_SVC; /* that field goes no further anyway */
+    worker_count(k, COUNTER_EDGES, 1);
+    worker_count(k, COUNTER_EDGES_UNDECLARED, !s.declared);
+    worker_count(k, COUNTER_EDGES_REFUSED, s.refused);
     tell = edges_see(k->edges, &s, loop_now_ms(k->loop), loop_wall_s(k->loop));
     if (tell)
         evidence_edge(k, x, tell);

@@ -8,9 +8,11 @@ import hashlib
 import io
 import itertools
 import json
+import re
 import subprocess
 import tarfile
 import threading
+import urllib.request
 import zipfile
 import zlib
 
@@ -241,6 +243,18 @@ def test_a_body_is_not_sent_on_to_another_host(gateway, token, origin, status):
     assert ask(gateway, token, origin, "enforced.test", here, method="POST", body=b"secret plans").status == status
     assert ask(gateway, token, origin, "enforced.test", there).status == status  # there is no body
     assert ask(gateway, token, origin, "observed.test", there, method="POST", body=b"secret plans").status == status
+
+
+def test_edges_are_counted(gateway, token, origin):
+    def counts():
+        text = urllib.request.urlopen(f"http://127.0.0.1:{gateway.publish}/metrics", timeout=PATIENCE).read().decode()
+        return [sum(int(n) for n in re.findall(rf'^exeat_handoff_edges{name}_total\{{[^}}]*\}} (\d+)$', text, re.M))
+                for name in ("", "_undeclared", "_refused")]
+
+    before = counts()
+    for host, place in [("observed.test", "//x.test"), ("enforced.test", "//x.test"), ("enforced.test", "//files.test")]:
+        ask(gateway, token, origin, host, answer(status="302 Found", fields=f"Location: {place}\r\n", kind=""))
+    assert [b - a for a, b in zip(before, counts())] == [3, 2, 1]
 
 
 def test_early_hints_are_read_too(gateway, token, origin):
