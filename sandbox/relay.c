@@ -133,6 +133,16 @@ static void serve(struct relay *r, const sigset_t *while_waiting)
     }
 }
 
+static void close_links(struct relay *r)
+{
+    while (r->n_links)
+        link_free(r->links[--r->n_links]);
+    free(r->links);
+    free(r->polls);
+    r->links = NULL;
+    r->polls = NULL;
+}
+
 /* ---- start ---- */
 
 static void on_signal(int number)
@@ -217,6 +227,7 @@ static int run(struct relay *r)
     serve(r, &while_waiting);
     if (!r->stdio)
         endpoint_remove(&r->listen);
+    close_links(r);
     return 0;
 }
 

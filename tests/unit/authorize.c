@@ -374,7 +374,7 @@ static const struct {
 } traces[] = {
     {"an allowed request takes every step", "GET", "https://registry.test/pkg/a",
      "token; destination; service open; method; scope; port; target length; deny rules; allow rules; bind; "
-     "authorization details; client credentials; "},
+     "authorization details; upgrade; client credentials; "},
     {"a refusal is the last step", "GET", "https://registry.test/x",
      "token; destination; service open; method; scope; port; target length; deny rules; allow rules!"},
     {"bind is a step", "GET", "https://artifacts.corp/api/x/y",
