@@ -217,22 +217,27 @@ static struct pins *pins_of(struct verifier *v)
     return v->own_pins;
 }
 
+bool token_is_in_place(const struct identity *i, const char *listener, const char *certificate, struct fault *why)
+{
+    if (*identity_certificate(i) && !slice_is(slice_of(certificate), identity_certificate(i)))
+        return fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s is bound to a client certificate (x5t#S256), and "
+                            "%s came with it", identity_sandbox(i), certificate && *certificate ? "another" : "none");
+    if (*identity_listener(i) && !slice_is(slice_of(listener), identity_listener(i)))
+        return fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s is bound to listener %.40s and came to %.40s",
+                            identity_sandbox(i), identity_listener(i), listener);
+    return true;
+}
+
 static bool check_binding(struct verifier *v, const struct identity *i, const struct token_context *context,
                           struct fault *why)
 {
     const struct issuer *issuer = issuers_find(v->issuers, slice_of(identity_issuer(i)));
-    const char *bound = identity_listener(i), *certificate = identity_certificate(i);
     int64_t end;
 
-    if (*certificate && !slice_is(slice_of(context->certificate), certificate))
-        return fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s is bound to a client certificate (x5t#S256), and "
-                            "%s came with it", identity_sandbox(i), context->certificate && *context->certificate ? "another" : "none");
-    if (*certificate && !*bound)
+    if (!token_is_in_place(i, context->listener, context->certificate, why))
+        return false;
+    if (*identity_certificate(i) || *identity_listener(i))
         return true;
-    if (*bound)
-        return slice_is(slice_of(context->listener), bound) ||
-               fault_reason(why, REASON_TOKEN_BINDING, "the token of sandbox %.64s is bound to listener %.40s and came to %.40s",
-                            identity_sandbox(i), bound, context->listener);
     if (!context->source || !*context->source || !issuer_pins_source(issuer))
         return true;
     end = identity_expires_s(i) + issuer_leeway_s(issuer) + 1;

@@ -77,6 +77,12 @@ struct identity *verifier_recall(struct verifier *v, struct slice token);
 bool verifier_recheck(const struct verifier *v, const struct identity *i, int64_t now_s, struct fault *why);
 
 /*
+ * Is the token of i where its cnf binds it: at this listener, with this client certificate shown ("" or NULL: none)? False
+ * and why->reason = token_binding. Of a source address cnf says nothing.
+ */
+bool token_is_in_place(const struct identity *i, const char *listener, const char *certificate, struct fault *why);
+
+/*
  * The token inside a Proxy-Authorization (or Authorization) value: Bearer (RFC 6750 2.1), or Basic
  * (RFC 7617) with the token as password, split at the first colon, any user name. Strict
  * base64. Basic is decoded into scratch; *token borrows from value or scratch. why->reason: token_malformed,

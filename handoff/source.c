@@ -67,9 +67,9 @@ bool source_is_per_sandbox(const struct source *s)
 bool source_takes(struct slice sandbox)
 {
     for (size_t i = 0; i < sandbox.len; i++)
-        if (!sandbox.ptr[i] || !strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", sandbox.ptr[i]))
+        if (!sandbox.ptr[i] || !strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-:", sandbox.ptr[i]))
             return false;
-    return sandbox.len > 0 && sandbox.len <= 128 && sandbox.ptr[0] != '.' && sandbox.ptr[0] != '-';
+    return sandbox.len > 0 && sandbox.len <= 128 && !strchr(".-:", sandbox.ptr[0]);
 }
 
 /* text with the sandbox in its places (give). */

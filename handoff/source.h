@@ -21,7 +21,7 @@ struct source {
 /* text is kept. False and why (without a place) when it is none of the three, or a program without an absolute path. */
 bool source_parse(const char *text, struct source *out, struct fault *why);
 bool source_is_per_sandbox(const struct source *s);
-/* May this sandbox's name stand in a file's name or a program's words: letters, digits and . _ -, no dot in front? */
+/* May this sandbox's name stand in a file's name or a program's words: letters, digits and . _ - :, none of .-: in front? */
 bool source_takes(struct slice sandbox);
 
 /*

@@ -91,7 +91,7 @@ enum role_message {
     MSG_CERTIFY,        /* u32 id, u64 generation (as in MSG_DIAL), bytes host */
     MSG_CERTIFIED,      /* keeper: u32 id, i64 not_after, bytes chain (certs/ca.h) */
     MSG_NOT_CERTIFIED,  /* keeper: u32 id, bytes detail */
-    MSG_GRANT,          /* u32 id, u64 generation (as in MSG_DIAL), bytes service, bytes leave token */
+    MSG_GRANT,          /* u32 id, u64 generation (as in MSG_DIAL), bytes service, bytes leave token, bytes listener it came to, bytes certificate shown with it */
     MSG_GRANTED,        /* keeper: u32 id, i64 until (s), u64 mark of the identity (0: the sandbox's own), u8 once, bytes value, bytes secret in it */
     MSG_NOT_GRANTED,    /* keeper: u32 id, u16 reason, bytes detail */
 

@@ -1,9 +1,11 @@
 /* Owns the grants under way. What it gives it has verified itself. */
 #include <openssl/evp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "authz/claims.h"
+#include "authz/token.h"
 #include "base/pack.h"
 #include "base/text.h"
 #include "proxy/vault_claim.h"
@@ -322,17 +324,46 @@ static void assert_who(struct claim *c)
 
 /* ---- questions ---- */
 
+/* Where a leave token came, as the worker says; NUL-terminated. */
+struct place_of_token {
+    char listener[72], certificate[72];
+};
+
+static bool read_place(struct unpack *rest, struct place_of_token *out)
+{
+    struct slice listener = unpack_bytes(rest), certificate = unpack_bytes(rest);
+
+    if (listener.len >= sizeof out->listener || certificate.len >= sizeof out->certificate)
+        return false;
+    snprintf(out->listener, sizeof out->listener, "%.*s", SLICE_ARG(listener));
+    snprintf(out->certificate, sizeof out->certificate, "%.*s", SLICE_ARG(certificate));
+    return true;
+}
+
+static bool check_authority(const struct identity *i, const struct handoff *h, const struct place_of_token *place, int64_t now_s,
+                            struct fault *why)
+{
+    if (revocations_has(vault.revocations, i, now_s))
+        return fault_reason(why, REASON_TOKEN_REVOKED, "the token was revoked");
+    if (revocations_quarantines(vault.revocations, i))
+        return fault_reason(why, REASON_SANDBOX_QUARANTINED, "the sandbox is in quarantine");
+    if (!token_is_in_place(i, place->listener, place->certificate, why))
+        return false;
+    return identity_has_scope(i, h->scope) ||
+           fault_reason(why, REASON_SCOPE_MISSING, "service %s wants the scope %.60s", h->service, h->scope);
+}
+
 /*
- * The token as any worker would read it, but for its place: which address or connection it came by only the worker sees.
- * NULL and why->reason when it gives no right to this service.
+ * The token as any worker would read it. Which listener it came to and what certificate was shown is the worker's word, and the
+ * record has it; from which address only the worker sees. NULL and why->reason when it gives no right to this service.
  */
-static struct identity *verify(const struct strongbox *b, const struct handoff *h, struct slice token, struct fault *why)
+static struct identity *verify(const struct strongbox *b, const struct handoff *h, struct slice token,
+                               const struct place_of_token *place, struct fault *why)
 {
     int64_t now_s = loop_wall_s(vault.context->loop);
     unsigned char fingerprint[32];
     struct identity *i = NULL;
     struct claims c = {0};
-    bool ok = false;
 
     if (!vault.revocations) {
         fault_reason(why, REASON_CREDENTIAL_UNAVAILABLE, "the keeper was not handed the revocations");
@@ -343,21 +374,10 @@ static struct identity *verify(const struct strongbox *b, const struct handoff *
     if (claims_check(&c, token, b->issuers, b->gateway, now_s, NULL, why))
         i = claims_identity(&c, fingerprint, why);
     claims_clear(&c);
-    if (!i)
-        return NULL;
-    if (revocations_has(vault.revocations, i, now_s))
-        fault_reason(why, REASON_TOKEN_REVOKED, "the token was revoked");
-    else if (revocations_quarantines(vault.revocations, i))
-        fault_reason(why, REASON_SANDBOX_QUARANTINED, "the sandbox is in quarantine");
-    else if (!identity_has_scope(i, h->scope))
-        fault_reason(why, REASON_SCOPE_MISSING, "service %s wants the scope %.60s", h->service, h->scope);
-    else
-        ok = true;
-    if (!ok) {
-        identity_unref(i);
-        i = NULL;
-    }
-    return i;
+    if (i && check_authority(i, h, place, now_s, why))
+        return i;
+    identity_unref(i);
+    return NULL;
 }
 
 static size_t count_claims(const struct visitor *v)
@@ -388,16 +408,17 @@ bool vault_grant(struct visitor *v, uint32_t id, struct unpack *rest, struct str
 {
     struct slice service = unpack_bytes(rest), token = unpack_bytes(rest);
     const struct handoff *h = handoffs_named(box->handoffs, service);
+    struct place_of_token place;
     struct fault why = {0};
     struct identity *i;
 
-    if (!unpack_done(rest))
+    if (!read_place(rest, &place) || !unpack_done(rest))
         return false;
     if (!h) {
         answer_no(v, id, REASON_POLICY_CHANGED, "the service has no credential");
     } else if (count_claims(v) >= CLAIMS_MAX) {
         answer_no(v, id, REASON_CREDENTIAL_UNAVAILABLE, "too many grants are under way");
-    } else if (!(i = verify(box, h, token, &why))) {
+    } else if (!(i = verify(box, h, token, &place, &why))) {
         record_refusal(v, NULL, h, why.reason);
         answer_no(v, id, why.reason, why.text);
     } else {

@@ -8,7 +8,9 @@ static struct wallet_order order_of(const struct exchange *x)
     return (struct wallet_order){.generation = x->worker->role->generation,
                                  .identity = x->identity,
                                  .service = x->decision.service,
-                                 .token = exchange_token(x)};
+                                 .token = exchange_token(x),
+                                 .listener = x->session->listener,
+                                 .certificate = x->session->certificate};
 }
 
 void vouch_find(struct exchange *x)

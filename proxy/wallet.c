@@ -310,6 +310,8 @@ static struct ask *ask_keeper(struct pocket *p, const struct wallet_order *o)
     pack_u64(&body, o->generation);
     pack_bytes(&body, slice_of(service_name(o->service)));
     pack_bytes(&body, o->token);
+    pack_bytes(&body, slice_of(o->listener));
+    pack_bytes(&body, slice_of(o->certificate));
     k = ask_start(p->wallet->keeper, MSG_GRANT, buf_slice(&body), on_answer, p);
     buf_wipe(&body);
     return k;

@@ -27,6 +27,7 @@ struct wallet_order {
     const struct identity *identity;
     const struct service *service;
     struct slice token;
+    const char *listener, *certificate; /* where it came, and what was shown with it ("": nothing) */
 };
 
 /* A grant that is at hand (a reference, to be given back), or NULL. */

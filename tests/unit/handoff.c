@@ -18,6 +18,8 @@ static void names_that_may_stand_in_a_files_name(void **state)
         bool ok;
     } rows[] = {
         {"a plain name", "vm-1.test_x", true},
+        {"that of a CI system's job", "gitlab:20:302", true},
+        {"a colon in front", ":x", false},
         {"nothing", "", false},
         {"the directory above", "..", false},
         {"a hidden file", ".x", false},

@@ -4,21 +4,25 @@
 struct shown {
     const char *audience, *scope, *jti;
     int64_t issued, expires; /* from now */
+    const char *listener, *certificate; /* that it is bound to */
 };
+
+#define CERTIFICATE "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopq"
+#define OTHER "qponmlkjihgfedcbazyxwvutsrqponmlkjihgfedcba"
 
 /* A leave token (give). */
 static char *token_of(struct bench *b, const struct shown *t)
 {
     int64_t now = clock_wall_s();
     struct signer_claims claims = {.issuer = "https://ci", .sandbox = strcmp(t->jti, "held") == 0 ? "vm-held" : "vm1", .client_id = "c", .audience = t->audience,
-                                   .scope = t->scope, .jti = t->jti, .issued_s = now + t->issued, .expires_s = now + t->expires};
+                                   .listener = t->listener, .certificate = t->certificate, .scope = t->scope, .jti = t->jti, .issued_s = now + t->issued, .expires_s = now + t->expires};
     struct buf out = {0};
 
     assert_true(signer_issue(b->issuer, &claims, &out, NULL));
     return buf_take_text(&out);
 }
 
-static void ask_grant(struct bench *b, const char *service, const char *token)
+static void ask_grant_at(struct bench *b, const char *service, const char *token, const char *listener, const char *certificate)
 {
     struct buf out = {0};
 
@@ -27,9 +31,16 @@ static void ask_grant(struct bench *b, const char *service, const char *token)
     pack_u64(&out, b->context.generation);
     pack_bytes(&out, slice_of(service));
     pack_bytes(&out, slice_of(token));
+    pack_bytes(&out, slice_of(listener));
+    pack_bytes(&out, slice_of(certificate));
     channel_send(b->worker, MSG_GRANT, buf_slice(&out), -1);
     buf_free(&out);
     turn(b);
+}
+
+static void ask_grant(struct bench *b, const char *service, const char *token)
+{
+    ask_grant_at(b, service, token, "in", "");
 }
 
 static const struct {
@@ -37,15 +48,18 @@ static const struct {
     struct shown token;
     const char *answer; /* how it begins, or the reason */
 } grants_asked[] = {
-    {"a good token", "registry", {"gw.test", "a b", "good", 0, 600}, "Bearer eyJ"},
-    {"a token that is over", "registry", {"gw.test", "a", "over", -900, -1}, "token_expired"},
-    {"a token for another gateway", "registry", {"other.test", "a", "else", 0, 600}, "token_audience"},
-    {"a token without the service's scope", "registry", {"gw.test", "b", "narrow", 0, 600}, "scope_missing"},
-    {"a token that lives too long", "registry", {"gw.test", "a", "long", 0, 7200}, "token_lifetime"},
-    {"a token that was revoked", "registry", {"gw.test", "a", "taken-back", 0, 600}, "token_revoked"},
-    {"a sandbox in quarantine", "registry", {"gw.test", "a", "held", 0, 600}, "sandbox_quarantined"},
-    {"a service that has no credential", "files", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
-    {"a service that is not there", "nobody", {"gw.test", "a", "good", 0, 600}, "policy_changed"},
+    {"a good token", "registry", {"gw.test", "a b", "good", 0, 600, NULL, NULL}, "Bearer eyJ"},
+    {"a token that is over", "registry", {"gw.test", "a", "over", -900, -1, NULL, NULL}, "token_expired"},
+    {"a token for another gateway", "registry", {"other.test", "a", "else", 0, 600, NULL, NULL}, "token_audience"},
+    {"a token without the service's scope", "registry", {"gw.test", "b", "narrow", 0, 600, NULL, NULL}, "scope_missing"},
+    {"a token that lives too long", "registry", {"gw.test", "a", "long", 0, 7200, NULL, NULL}, "token_lifetime"},
+    {"a token that was revoked", "registry", {"gw.test", "a", "taken-back", 0, 600, NULL, NULL}, "token_revoked"},
+    {"a sandbox in quarantine", "registry", {"gw.test", "a", "held", 0, 600, NULL, NULL}, "sandbox_quarantined"},
+    {"a token bound to this listener", "registry", {"gw.test", "a", "here", 0, 600, "in", NULL}, "Bearer eyJ"},
+    {"a token bound to another listener", "registry", {"gw.test", "a", "there", 0, 600, "vm1", NULL}, "token_binding"},
+    {"a token bound to a certificate that nobody showed", "registry", {"gw.test", "a", "cert", 0, 600, NULL, CERTIFICATE}, "token_binding"},
+    {"a service that has no credential", "files", {"gw.test", "a", "good", 0, 600, NULL, NULL}, "policy_changed"},
+    {"a service that is not there", "nobody", {"gw.test", "a", "good", 0, 600, NULL, NULL}, "policy_changed"},
 };
 
 static void grants_by_token(struct bench *b)
@@ -60,7 +74,7 @@ static void grants_by_token(struct bench *b)
         if (!slice_starts(slice_of(b->granted), slice_of(grants_asked[i].answer)))
             fail_msg("%s: %s", grants_asked[i].name, b->granted);
         if (strcmp(grants_asked[i].answer, "policy_changed") != 0)
-            must_record(b, i ? "\"action\":\"deny\"" : "\"action\":\"allow\"");
+            must_record(b, *grants_asked[i].answer == 'B' ? "\"action\":\"allow\"" : "\"action\":\"deny\"");
         free(token);
     }
 }
@@ -72,11 +86,38 @@ static void grants(void **state)
     grant_tests = false;
 }
 
+static void grants_by_certificate(struct bench *b)
+{
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "cert", 0, 600, NULL, CERTIFICATE});
+    char *both = token_of(b, &(struct shown){"gw.test", "a", "both", 0, 600, "in", CERTIFICATE});
+
+    ask_grant_at(b, "registry", token, "in", CERTIFICATE);
+    assert_true(slice_starts(slice_of(b->granted), SLICE("Bearer ")));
+    ask_grant_at(b, "registry", token, "in", OTHER);
+    assert_string_equal(b->granted, "token_binding");
+    ask_grant_at(b, "registry", both, "in", CERTIFICATE);
+    assert_true(slice_starts(slice_of(b->granted), SLICE("Bearer ")));
+    ask_grant_at(b, "registry", both, "other", CERTIFICATE);
+    assert_string_equal(b->granted, "token_binding");
+    ask_grant_at(b, "registry", both, "in", "");
+    assert_string_equal(b->granted, "token_binding");
+    must_record(b, "\"reason\":\"token_binding\"");
+    free(token);
+    free(both);
+}
+
+static void a_bound_token_is_good_in_its_place_alone(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_by_certificate, ACKNOWLEDGES), 0);
+    grant_tests = false;
+}
+
 /* No longer than a minute, nor than the token: whatever comes first. */
 static void grants_for_a_while(struct bench *b)
 {
-    char *token = token_of(b, &(struct shown){"gw.test", "a", "long", 0, 600});
-    char *ends = token_of(b, &(struct shown){"gw.test", "a", "short", 0, 20});
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "long", 0, 600, NULL, NULL});
+    char *ends = token_of(b, &(struct shown){"gw.test", "a", "short", 0, 20, NULL, NULL});
     int64_t now;
 
     ask_grant(b, "registry", token);
@@ -99,7 +140,7 @@ static void a_grant_is_short(void **state)
 
 static void grants_nothing(struct bench *b)
 {
-    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600});
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600, NULL, NULL});
 
     ask_grant(b, "registry", token);
     assert_string_equal(b->granted, b->how == IS_SILENT ? "" : "record_unavailable");
@@ -117,7 +158,7 @@ static void no_record_no_grant(void **state)
 
 static void changes_a_token(struct bench *b)
 {
-    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600});
+    char *token = token_of(b, &(struct shown){"gw.test", "a", "good", 0, 600, NULL, NULL});
 
     token[strlen(token) - 10] = token[strlen(token) - 10] == 'A' ? 'B' : 'A';
     ask_grant(b, "registry", token);
@@ -138,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(grants),
+        ROW(a_bound_token_is_good_in_its_place_alone),
         ROW(a_grant_is_short),
         ROW(no_record_no_grant),
         ROW(a_changed_token_gets_nothing),
