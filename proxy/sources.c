@@ -1,4 +1,4 @@
-/* Owns the programs that print credentials, what they printed last, and who holds which identity. */
+/* Owns the programs that print credentials, what they printed last, and (proxy/holders.h) who holds which identity. */
 #include "proxy/sources.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "proxy/handout.h"
+#include "proxy/holders.h"
 #include "proxy/spawn.h"
 
 enum { RUN_MS = 8000, AGAIN_MS = 2000, RUNS_MAX = 16, WAITING_MAX = 256, KEPT_MAX = 4096 };
@@ -22,12 +23,6 @@ enum { RUN_MS = 8000, AGAIN_MS = 2000, RUNS_MAX = 16, WAITING_MAX = 256, KEPT_MA
  * RUN_MS: less than a worker waits (limits.dial-time), so that the reason arrives. AGAIN_MS: so long after it failed a program
  * is not run again, however often a sandbox asks.
  */
-
-/* The sandbox that an identity is held by, as long as a leave token of it that was shown can matter. */
-struct holder {
-    char *who; /* issuer and sandbox */
-    int64_t until_s;
-};
 
 struct inquirer {
     pid_t keeper; /* another one knows nothing of the question */
@@ -56,7 +51,7 @@ struct run {
 
 struct sources {
     struct supervisor *supervisor;
-    struct table *holders; /* by identity */
+    struct holders *holders;
     struct table *runs;    /* by identity */
     size_t running;
 };
@@ -83,9 +78,17 @@ struct sources *sources_new(struct supervisor *s)
     struct sources *out = must(calloc(1, sizeof *out));
 
     out->supervisor = s;
-    out->holders = table_new();
     out->runs = table_new();
     return out;
+}
+
+bool sources_open(struct sources *s, struct fault *why)
+{
+    char *path = gateway_state(s->supervisor->config, "holders");
+
+    s->holders = holders_open(path, loop_wall_s(s->supervisor->loop), why);
+    free(path);
+    return s->holders != NULL;
 }
 
 /* ---- answers ---- */
@@ -115,68 +118,6 @@ static void answer_no(struct process *keeper, uint32_t id, enum reason reason, c
 
 /* ---- who holds an identity ---- */
 
-struct sweep {
-    int64_t now_s;
-    struct slice over;
-};
-
-static void find_over(void *arg, struct slice key, void *value)
-{
-    const struct holder *h = value;
-    struct sweep *s = arg;
-
-    if (h->until_s <= s->now_s)
-        s->over = key;
-}
-
-static void holder_free(struct holder *h)
-{
-    if (h)
-        free(h->who);
-    free(h);
-}
-
-/* One that is over makes room; when none is, no other may come. */
-static bool make_room(struct sources *s, int64_t now_s)
-{
-    struct sweep sweep = {.now_s = now_s};
-    struct buf key = {0};
-
-    if (table_count(s->holders) < KEPT_MAX)
-        return true;
-    table_each(s->holders, find_over, &sweep);
-    if (sweep.over.len == 0)
-        return false;
-    buf_append(&key, sweep.over);
-    holder_free(table_remove(s->holders, buf_slice(&key)));
-    buf_free(&key);
-    return true;
-}
-
-/* The identity is this sandbox's from now until its leave token is over, unless it is another's. */
-static bool hold(struct sources *s, struct slice identity, struct slice who, int64_t until_s)
-{
-    int64_t now_s = loop_wall_s(s->supervisor->loop);
-    struct holder *h = table_get(s->holders, identity);
-
-    if (h && h->until_s > now_s && !slice_is(who, h->who))
-        return false;
-    if (!h) {
-        if (!make_room(s, now_s))
-            return false;
-        h = must(calloc(1, sizeof *h));
-        table_put(s->holders, identity, h);
-    }
-    if (!h->who || !slice_is(who, h->who)) {
-        free(h->who);
-        h->who = text_copy(who);
-        h->until_s = 0;
-    }
-    if (until_s > h->until_s)
-        h->until_s = until_s;
-    return true;
-}
-
 /* What tells one credential from another: where it is kept, and for a source of each sandbox whose it is. */
 static char *identity_of(const struct question *q)
 {
@@ -189,17 +130,33 @@ static char *identity_of(const struct question *q)
     return buf_take_text(&out);
 }
 
-static bool may_have(struct sources *s, const struct question *q, const char *identity)
+/* May this sandbox have it? REASON_NONE, or why not, with words for people. */
+static enum reason refusal(struct sources *s, const struct question *q, const char *identity, struct fault *why)
 {
+    int64_t now_s = loop_wall_s(s->supervisor->loop);
+    struct fault unwritten = {0};
     struct buf who = {0};
-    bool ok;
+    enum holders_answer answer = HOLDERS_YES;
 
-    if (q->handoff->shared)
-        return true;
     buf_printf(&who, "%.*s\n%s", SLICE_ARG(q->issuer), q->sandbox);
-    ok = hold(s, slice_of(identity), buf_slice(&who), q->until_s);
+    if (!q->handoff->shared)
+        answer = holders_take(s->holders, slice_of(identity), buf_slice(&who), q->until_s, now_s, &unwritten);
     buf_free(&who);
-    return ok;
+    switch (answer) {
+    case HOLDERS_ANOTHER:
+        fault_reason(why, REASON_IDENTITY_SHARED, "another sandbox holds it until its leave token is over");
+        break;
+    case HOLDERS_FULL:
+        fault_reason(why, REASON_IDENTITY_SHARED, "as many identities are held as can be remembered");
+        break;
+    case HOLDERS_UNWRITTEN:
+        say_warning("who holds a credential cannot be written down: %s", unwritten.text);
+        fault_reason(why, REASON_CREDENTIAL_UNAVAILABLE, "who holds it cannot be written down");
+        break;
+    case HOLDERS_YES:
+        break;
+    }
+    return why->reason;
 }
 
 /* ---- programs ---- */
@@ -339,6 +296,11 @@ static void run_free(struct run *r)
     free(r);
 }
 
+struct sweep {
+    int64_t now_s;
+    struct slice over;
+};
+
 static void find_idle(void *arg, struct slice key, void *value)
 {
     const struct run *r = value;
@@ -410,6 +372,7 @@ static void fetch_now(const struct question *q, const struct source *source, boo
 static void fetch_credential(struct sources *s, const struct question *q)
 {
     const struct source *source = &q->handoff->source;
+    struct fault why = {0};
     char *identity;
 
     if (source_is_per_sandbox(source) && !source_takes(slice_of(q->sandbox))) {
@@ -417,8 +380,8 @@ static void fetch_credential(struct sources *s, const struct question *q)
         return;
     }
     identity = identity_of(q);
-    if (!may_have(s, q, identity))
-        answer_no(q->keeper, q->id, REASON_IDENTITY_SHARED, "another sandbox holds it until its leave token is over");
+    if (refusal(s, q, identity, &why))
+        answer_no(q->keeper, q->id, why.reason, why.text);
     else if (source->kind == SOURCE_EXEC)
         fetch_program(s, q, identity);
     else
@@ -503,13 +466,6 @@ void sources_free(struct sources *s)
         run_free(r);
     }
     table_free(s->runs);
-    while (table_count(s->holders)) {
-        struct sweep all = {.now_s = INT64_MAX};
-
-        table_each(s->holders, find_over, &all);
-        holder_free(table_get(s->holders, all.over));
-        table_remove(s->holders, all.over);
-    }
-    table_free(s->holders);
+    holders_free(s->holders);
     free(s);
 }

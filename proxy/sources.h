@@ -9,6 +9,8 @@
 #include "proxy/supervisor.h"
 
 struct sources *sources_new(struct supervisor *s);
+/* Once, when the state directory is ours: who holds what (proxy/holders.h). Before the first fetch. */
+bool sources_open(struct sources *s, struct fault *why);
 /* Ends programs that run. */
 void sources_free(struct sources *s);
 /* MSG_FETCH of this keeper, answered now or later. False: it is malformed. */

@@ -513,7 +513,7 @@ int supervisor_run(struct gateway_config *config, const char *path, bool debug)
     keybox_open(&s);
     s.stop_timer = timer_new(s.loop, on_stop_late, &s);
     signal(SIGPIPE, SIG_IGN);
-    if (!assets_open(&s.assets, config, &why)) {
+    if (!assets_open(&s.assets, config, &why) || !sources_open(s.sources, &why)) {
         say_error("%s", why.text);
         clear(&s);
         return why.kind == FAULT_SYNTAX ? 2 : 3;

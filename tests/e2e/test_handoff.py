@@ -372,6 +372,29 @@ def test_one_credential_is_not_shared_by_two_sandboxes(injecting, tls):
     assert "services.mine" not in [w for w in check.splitlines() if "credential" in w]
 
 
+def test_who_holds_a_credential_holds_it_after_a_restart(tmp_path, pki, origins):
+    g = Gateway(tmp_path / "state", "  {}")
+    (g.directory / "cred").write_text(STATIC)
+    (g.directory / "cred").chmod(0o600)
+    g.write(service("one", origins[1].port, '\n    credential: {from: "file:cred"}\n    inject-plain: accepted').replace("    \n", ""))
+    g.start()
+    first, second = g.token("web", sandbox="sb-1"), g.token("web", sandbox="sb-2")
+    assert ask(g, first, "one.test", "", origins[1])[0].status == 200
+    stored = (g.directory / "holders").read_text()
+    assert (g.directory / "holders").stat().st_mode & 0o777 == 0o600 and "sb-1" in stored and STATIC not in stored and "cred" not in stored
+    assert g.stop() == 0
+    (g.directory / "log").write_bytes(b"")
+    g.start()
+    answer, seen = ask(g, second, "one.test", "", origins[1])
+    assert (answer.reason, seen) == ("identity_shared", None)
+    assert ask(g, first, "one.test", "", origins[1])[0].status == 200
+    assert g.stop() == 0
+    # What cannot be read says nothing of who holds what: it does not start.
+    (g.directory / "holders").write_text(stored + "x\n")
+    done = subprocess.run([EXEAT, "-c", g.config, "serve"], capture_output=True, text=True, env=clean_environment(), timeout=60)
+    assert done.returncode == 2 and re.search(r"holders:3: says nothing that was written here; remove the file", done.stderr)
+
+
 # ---- what is refused before it starts
 
 REFUSED = {
