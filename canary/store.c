@@ -15,7 +15,7 @@
 static const struct conf_key canaries_keys[] = {
     {"file", CONF_PATH, "canaries.json", NULL, "the registry that exeat canary new writes; mode 0600", 0},
     {"on-leak", CONF_CHOICE, "block", "block|quarantine|observe",
-     "what becomes of a request that carries a canary (only block is in this version)", 0},
+     "what becomes of who sends a canary: the request is refused, and with quarantine nothing of that sandbox goes out any more", 0},
 };
 
 const struct conf_section canaries_section = {

@@ -80,8 +80,8 @@ static bool check_canaries(const struct gateway_config *c, struct fault *why)
     const struct conf_item *k = conf_section(c->conf, "canaries");
     const char *on_leak = conf_text(k, "on-leak");
 
-    if (strcmp(on_leak, "block") != 0)
-        return conf_refuse(k, "on-leak", -1, why, "canaries.on-leak: %s is not in this version; use block", on_leak);
+    if (strcmp(on_leak, "observe") == 0)
+        return conf_refuse(k, "on-leak", -1, why, "canaries.on-leak: observe is not in this version; use block or quarantine");
     return true;
 }
 

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/pack.h"
 #include "base/say.h"
 #include "base/spare.h"
 #include "proxy/answer.h"
 #include "proxy/steps.h"
+#include "proxy/terms.h"
 
 static exchange_handler on_reply, on_done;
 
@@ -286,6 +288,19 @@ enum exchange_state exchange_refuse(struct exchange *x, enum reason reason, cons
     return x->recorded || x->unrecordable ? EXCHANGE_REPLY : admit_refusal(x);
 }
 
+/* Only a verified sender, and of planted secrets alone: its own token in a wrong place is a mistake more often than not. */
+static void accuse_sender(const struct exchange *x, const struct hit *hit)
+{
+    struct buf message = {0};
+
+    if (!x->worker->terms->quarantines_leaks || !x->identity)
+        return;
+    pack_bytes(&message, slice_of(identity_sandbox(x->identity)));
+    pack_bytes(&message, slice_of(hit->canary));
+    channel_send(x->worker->role->control, MSG_LEAKED, buf_slice(&message), -1);
+    buf_free(&message);
+}
+
 enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, const char *place)
 {
     bool token = slice_is(slice_of(hit->canary), "leave-token");
@@ -294,6 +309,8 @@ enum exchange_state exchange_leak(struct exchange *x, const struct hit *hit, con
     snprintf(x->hit_place, sizeof x->hit_place, "%s", place);
     worker_count(x->worker, COUNTER_CANARY_HITS, 1);
     evidence_finding(x, hit, place, token ? REASON_TOKEN_LEAK : REASON_CANARY_LEAK);
+    if (!token)
+        accuse_sender(x, hit);
     exchange_drop_upstream(x, false);
     return exchange_refuse(x, token ? REASON_TOKEN_LEAK : REASON_CANARY_LEAK, place);
 }

@@ -3,9 +3,11 @@
  * worker told to cut what is open.
  */
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/pack.h"
 #include "base/say.h"
 #include "proxy/handout.h"
 #include "proxy/suspects.h"
@@ -88,17 +90,51 @@ json_t *quarantine_order(struct supervisor *s, const struct asker *who, const js
 
 /* ---- by the gateway itself ---- */
 
-static void convict(void *arg, struct slice sandbox)
+static void put_in(struct supervisor *s, struct slice sandbox, const char *text)
 {
-    struct supervisor *s = arg;
-    struct quarantine q = {sandbox, SLICE("gateway"), SLICE("it had a request in flight at three crashes of a worker"), -1,
-                           slice_of("")};
+    struct quarantine q = {sandbox, SLICE("gateway"), slice_of(text), -1, slice_of("")};
     struct fault why = {0};
 
     if (carry_out(s, REVOKE_QUARANTINE, &q, &why))
-        say_error("sandbox %.*s is in quarantine: %.*s; see: exeat quarantine list", SLICE_ARG(sandbox), SLICE_ARG(q.why));
+        say_error("sandbox %.*s is in quarantine: %s; see: exeat quarantine list", SLICE_ARG(sandbox), text);
     else
         say_error("sandbox %.*s cannot be put in quarantine: %s", SLICE_ARG(sandbox), why.text);
+}
+
+static void convict(void *arg, struct slice sandbox)
+{
+    put_in(arg, sandbox, "it had a request in flight at three crashes of a worker");
+}
+
+struct search {
+    struct slice sandbox;
+    bool found;
+};
+
+static void compare(void *arg, const struct quarantine *q)
+{
+    struct search *s = arg;
+
+    s->found = s->found || slice_equals(q->sandbox, s->sandbox);
+}
+
+/* Several of its requests may carry one at once; the first puts it in. */
+bool quarantine_leak(struct supervisor *s, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    struct search search = {.sandbox = unpack_bytes(&u)};
+    struct slice canary = slice_cut(unpack_bytes(&u), 0, 80);
+    char text[120];
+
+    if (!unpack_done(&u) || !revocation_check(REVOKE_QUARANTINE, search.sandbox, NULL))
+        return false;
+    if (strcmp(conf_text(conf_section(s->config->conf, "canaries"), "on-leak"), "quarantine") != 0)
+        return true; /* of the configuration before */
+    revocations_each_quarantine(s->assets.revocations, compare, &search);
+    snprintf(text, sizeof text, "it sent canary %.*s", SLICE_ARG(canary));
+    if (!search.found)
+        put_in(s, search.sandbox, text);
+    return true;
 }
 
 void quarantine_crash(struct supervisor *s, const struct process *worker)

@@ -55,6 +55,8 @@ enum role_message {
     MSG_CLOSED,      /* u32 walls (proxy/cell.h); fd: the ear of the jail, if any. Once, before READY */
     MSG_VIOLATION,   /* u8 role, u16 index, bytes what: this peer broke its table; only from those it asks (the wiring) */
 
+    MSG_LEAKED,      /* worker: bytes sandbox, bytes canary id: that sandbox, by a verified token, sent that canary; where on-leak says quarantine */
+
     /* about the keys that issuers publish (proxy/locksmith.h) */
     MSG_WANT_KEYS,    /* worker -> supervisor -> clerk: bytes issuer: it has none of that kid */
     MSG_FETCHED_KEYS, /* clerk -> supervisor: bytes issuer, bytes JWK set, bytes words for the record */

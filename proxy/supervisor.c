@@ -220,6 +220,8 @@ static void on_message(void *arg, uint16_t type, struct slice payload, int fd)
         return;
     } else if (type == MSG_FETCHED_KEYS && p->role == ROLE_CLERK && keybox_fetched(the_supervisor, payload)) {
         return;
+    } else if (type == MSG_LEAKED && p->role == ROLE_WORKER && quarantine_leak(the_supervisor, payload)) {
+        return;
     } else if (type == MSG_WANT_KEYS && p->role == ROLE_WORKER && keybox_wanted(the_supervisor, payload)) {
         return;
     } else if (type == MSG_DID) {

@@ -181,6 +181,7 @@ struct terms *terms_new(const struct role_set *set, const struct terms *before, 
         abort();
     *t = (struct terms){.files = set->files, .conf = set->conf, .policy = set->policy};
     t->limits = limits_read(set->conf);
+    t->quarantines_leaks = strcmp(conf_text(conf_section(set->conf, "canaries"), "on-leak"), "quarantine") == 0;
     if ((t->issuers = issuers_compile(set->conf, set->files, why)) && read_canaries(t, before, why) &&
         read_trust(t, before, why) && read_doors(t, why)) {
         make_marks(t);

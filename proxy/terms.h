@@ -18,6 +18,7 @@ struct terms {
     struct limits limits;
     struct issuers *issuers;
     struct scanner *scanner;           /* has its canaries with it */
+    bool quarantines_leaks;            /* canaries.on-leak */
     struct tls_client *system_trust;   /* NULL when no service needs it */
     struct tls_client **service_trust; /* by service_index; NULL entries use system_trust */
     struct tls_door **doors;           /* by the order of listen; NULL entries: plain */

@@ -46,6 +46,69 @@ def restart(g):
     g.start()
 
 
+def canary(g):
+    return json.loads((g.directory / "canaries.json").read_text())["canaries"][0]
+
+
+def post(g, token, body):
+    wire = g.connect()
+    wire.send(f"POST http://upload.test/up/x HTTP/1.1\r\nHost: upload.test\r\nProxy-Authorization: Bearer {token}\r\n"
+              f"Content-Length: {len(body)}\r\n\r\n{body}")
+    answer = wire.response()
+    wire.close()
+    return answer
+
+
+@pytest.fixture
+def strict(tmp_path, pki, origins):
+    g = Gateway(tmp_path / "state", services(origins[0].port, origins[1].port, pki[0]), workers=N_WORKERS)
+    g.config.write_text(g.config.read_text().replace("canaries: {file: canaries.json}", "canaries: {file: canaries.json, on-leak: quarantine}"))
+    g.start()
+    yield g
+    assert g.stop() == 0, g.output().decode()[-4000:]
+
+
+def test_who_sends_a_canary_is_put_in_where_that_is_said(strict, origins):
+    token, other = strict.token(BOTH, sandbox="bad"), strict.token(BOTH, sandbox="good")
+    planted = canary(strict)
+    assert post(strict, token, "nothing").status == 200 and listed(strict) == []
+    answer = post(strict, token, planted["value"])
+    assert (answer.status, answer.reason) == (403, "canary_leak")
+    entry = wait_until(lambda: listed(strict), "the sandbox to be put in")[0]
+    assert (entry["sandbox"], entry["by"], entry["why"]) == ("bad", "gateway", f"it sent canary {planted['id']}")
+    assert all(ask(strict, token).reason == "sandbox_quarantined" for _ in range(12))
+    assert ask(strict, other).status == 200
+    record = strict.wait_for(kind="revocation", sandbox="bad")[0]
+    assert record["by"] == "gateway" and record["revocation"]["key"] == "quarantine"
+    assert planted["value"] not in json.dumps(strict.records())
+
+
+def test_who_sends_one_without_a_good_token_accuses_nobody(strict, origins):
+    expired = strict.token(BOTH, sandbox="victim", lifetime="1s")
+    planted = canary(strict)["value"]
+    head = f"POST http://upload.test/up/x HTTP/1.1\r\nHost: upload.test\r\nContent-Length: {len(planted)}\r\n"
+    for line in ("", "Proxy-Authorization: Bearer x.y.z\r\n", f"Proxy-Authorization: Bearer {expired[:-6]}AAAAAA\r\n"):
+        wire = strict.connect()
+        wire.send(head + line + "\r\n" + planted)
+        assert wire.response().status in (403, 407)
+        wire.close()
+    # What a service answers accuses the service, and a token in a wrong place is no planted secret.
+    token = strict.token(BOTH, sandbox="good")
+    origins[1].script = lambda request: ok(request).replace(b"Length: 2", b"Length: %d" % len(planted)).replace(b"ok", planted.encode())
+    try:
+        post(strict, token, "nothing")
+    finally:
+        origins[1].script = ok
+    assert post(strict, token, token).reason == "token_leak"
+    assert ask(strict, token).status == 200 and listed(strict) == []
+
+
+def test_where_leaks_are_only_blocked_nobody_is_put_in(own):
+    token = own.token(BOTH, sandbox="bad")
+    assert post(own, token, canary(own)["value"]).reason == "canary_leak"
+    assert ask(own, token).status == 200 and listed(own) == []
+
+
 def test_new_requests_are_refused_on_all_workers_until_it_is_released(own):
     token, other = own.token(BOTH, sandbox="bad"), own.token(BOTH, sandbox="good")
     assert ask(own, token).status == 200
