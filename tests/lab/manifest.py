@@ -63,6 +63,7 @@ def of_squid(fixture):
     kind: proxy
     protected: ["http://upstream.test/pool/ok"]
     fetch: "http://upstream.test/pool/{nonce}"
+    write: "http://upstream.test/w/{nonce}"
     admin: ["http://squid.test:3128/squid-internal-mgr/menu"]
 """ + login(fixture, "proxy-")
 
@@ -71,7 +72,7 @@ def of_nginx(fixture):
     fetch = "/pool/{nonce}_1.0_all.deb" if fixture.setting == "weak" else "/pool/fetch?{nonce}"
     return f"""\
     kind: http
-    protected: [/admin]
+    protected: [/admin, /pool/ok_1.0_all.deb]
     fetch: "{fetch}"
     write: "/pool/{{nonce}}"
     fetchers: [/img]

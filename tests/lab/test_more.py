@@ -16,7 +16,9 @@ import registry
 import squid
 import verdaccio
 from fixture import basic
-from test_programs import CANARY, good, npm_document, put, registered, twice
+from test_programs import CANARY, good, npm_document, put, registered, twice, uploads
+from tokens import b64
+from upstream import digest
 from world import SERVICE
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
@@ -44,12 +46,12 @@ def any_of(*probes):
     return lambda f: any([p(f) for p in probes])
 
 
-def relayed(target, **fields):
+def relayed(target, text=CANARY, **fields):
     """Does the upstream hear the caller's text?"""
     def probe(f):
         f.upstream.clear()
         f.ask("GET", target, **fields)
-        return bool(f.upstream.seen("upstream.test", CANARY))
+        return bool(f.upstream.seen(None, text))
     return probe
 
 
@@ -187,6 +189,66 @@ def foreign_realm(f):
     return "realm=\"http" in challenge and f"http://{SERVICE}:" not in challenge
 
 
+def reader_deletes(f):
+    """Who may pull, deletes."""
+    who = {"Authorization": "Bearer " + f.issuer.token()} if f.setting == "token-auth" else good(f)
+    name, start = digest(b"to be deleted"), f.ask("POST", "/v2/t/a/blobs/uploads/", **who)
+    if start.status == 202:
+        at = urlsplit(start.field("location"))
+        f.ask("PUT", f"{at.path}?{at.query}&digest={name}", b"to be deleted", Content_Type="application/octet-stream", **who)
+    return f.ask("DELETE", f"/v2/t/a/blobs/{name}", **who).status == 202
+
+
+def password_at_realm(f):
+    f.ask("GET", "/v2/lib/another/manifests/latest")
+    wanted = basic(registry.UPSTREAM_USER, registry.UPSTREAM_PASSWORD)
+    return any(s.field("authorization") == wanted for s in f.upstream.seen("internal.test", "/token"))
+
+
+def follows_upstream(f):
+    f.upstream.clear()
+    f.ask("GET", "/v2/lib/away/manifests/latest", Accept=f.upstream.image.kind)
+    return bool(f.upstream.seen("internal.test", "/v2/lib/away/"))
+
+
+def two_times(f):
+    """The second of two exp decides."""
+    text = json.dumps(f.issuer.claims(exp=1))
+    signed = b64(json.dumps(f.issuer.header()).encode()) + "." + b64((text[:-1] + f', "exp": {f.issuer.now() + 300}}}').encode())
+    token = signed + "." + b64(f.issuer.key.sign(signed.encode()))
+    return f.ask("GET", "/v2/t/a/tags/list", Authorization="Bearer " + token).status == 404
+
+
+def long_url(f):
+    return f.ask("GET", "/" + "a" * 33000).status not in (0, 414, 431, 400)
+
+
+def board_of_blobs(f):
+    """What is written without a credential of anybody's, everybody reads."""
+    return uploads(f) == (201, 200, True)
+
+
+# ---- verdaccio's answers to browsers and auditors
+
+def says_put(f):
+    a = f.ask("OPTIONS", "/onpath", **good(f))
+    return "PUT" in (a.field("access-control-allow-methods") or "")
+
+
+def reads_reports(f):
+    """It takes JSON from anybody, and does something with it, be it in vain."""
+    return f.ask("POST", "/-/npm/v1/security/advisories/bulk", "{}", Content_Type="application/json").status in (200, 500)
+
+
+# ---- content that is to be sent again elsewhere
+
+def hands_content_on(target, **fields):
+    def probe(f):
+        a = f.ask("POST", target, "content", **fields, **login(f))
+        return a.status == 307 and "internal.test" in (a.field("location") or "")
+    return probe
+
+
 NONE3, ALL3 = (False,) * 3, (True,) * 3
 NONE4 = (False,) * 4
 
@@ -201,6 +263,12 @@ ROWS = [
     Row(acng, "CR-2", "TRACE", traces(), NONE3),
     Row(acng, "RD-1", "sends clients on", hands_on("/fxrep/pool/to/internal.test/m_1.0_all.deb"), (False, False, True)),
 
+    Row(acng, "CI-5", "keeps what must not be kept", same_page(*["/fxrep/pool/fresh_1.0_all.deb"] * 2), ALL3),
+
+    Row(squid, "AN-3", "passes an upload on for anybody",
+        lambda f: f.ask("PUT", "http://upstream.test/pool/put", "x", **UP).status == 200, (True, True, False)),
+    Row(squid, "CN-4", "a canary at another host", hits(f"{GO}/pool/{CANARY}-4", "unlisted.test"), (True, True, False)),
+    Row(squid, "RD-8", "sends clients on with their content", hands_content_on("http://upstream.test/fx-307-c", **UP), (True, True, False)),
     Row(squid, "RL-3", "a host in Host", hits("/pool/h3", "unlisted.test"), NONE3),
     Row(squid, "RL-4", "a host in the path", any_of(hits("/unlisted.test/x"), hits(f"/{GO}/x")), NONE3),
     Row(squid, "RL-9", "TRACE", traces("http://upstream.test/", "upstream.test"), (True, True, False)),
@@ -215,6 +283,8 @@ ROWS = [
     Row(squid, "CI-7", "keeps that something is missing", asked_once("http://upstream.test/missing-m", **UP), NONE3),
     Row(squid, "XT-4", "tells that another tenant has fetched it", squid_presence, ALL3),
 
+    Row(nginx, "AN-1", "anybody is answered", lambda f: f.ask("GET", "/pool/ok_1.0_all.deb").status == 200, (True, True)),
+    Row(nginx, "RD-8", "sends clients on with their content", hands_content_on("/fx-307-c"), (True, False)),
     Row(nginx, "RL-5", "other ports", any_of(*(hits(f"/pool/port{p}", f"unlisted.test:{p}") for p in (22, 25, 8080))), (True, False)),
     Row(nginx, "RL-7", "an upgrade to another host", switches(GO + "/pool/u", "unlisted.test"), (False, False)),
     Row(nginx, "RL-8", "places inside", any_of(hits("/pool/in1", "internal.test"), hits("/pool/in2", "127.0.0.30")), (True, False)),
@@ -245,6 +315,8 @@ ROWS = [
     Row(verdaccio, "PW-2", "tags by who came by himself", tags, (True, True, False)),
     Row(verdaccio, "XT-1", "what one tenant writes, the other reads", board, (True, True, False)),
     Row(verdaccio, "XT-5", "one name for both tenants", one_name, NONE3),
+    Row(verdaccio, "PW-6", "says that anybody may PUT", says_put, ALL3),
+    Row(verdaccio, "UP-4", "reads reports from anybody", reads_reports, (True, False, False)),
     Row(verdaccio, "UP-6", "keeps descriptions", described, (True, True, False)),
 
     Row(registry, "RL-1", "whole URLs", hits(GO + "/x", "unlisted.test"), NONE4),
@@ -256,6 +328,14 @@ ROWS = [
     Row(registry, "CR-1", "credentials in error pages", reflects("/nothing-at-all", "/v2/nothing/tags/list"), NONE4),
     Row(registry, "CR-2", "TRACE", traces(), NONE4),
     Row(registry, "PW-1", "a reader starts an upload", reader_writes, (True, False, False, False)),
+    Row(registry, "PW-3", "a reader deletes", reader_deletes, (True, False, False, False)),
+    Row(registry, "PW-5", "a reader starts an upload", reader_writes, (True, False, False, False)),
+    Row(registry, "XT-1", "what one writes, all read", board_of_blobs, (True, False, False, False)),
+    Row(registry, "FU-6", "follows its upstream", follows_upstream, (None, True, None, None)),
+    Row(registry, "CR-5", "the password for the upstream is elsewhere", password_at_realm, (None, True, None, None)),
+    Row(registry, "TV-13", "takes the second of two exp", two_times, (None, None, True, None)),
+    Row(registry, "RL-11", "names go upstream", relayed(f"/v2/lib/{CANARY.lower()}/manifests/latest", text=CANARY.lower()), (None, True, None, None)),
+    Row(registry, "UP-2", "long URLs", long_url, (True,) * 4),
     Row(registry, "UP-5", "the state of an unfinished upload, for anybody", upload_state, (True, False, False, False)),
     Row(registry, "RD-6", "sends clients elsewhere for tokens", foreign_realm, NONE4),
     Row(registry, "AN-3", "an upload without a credential", writes_anonymously, (True, False, False, False)),

@@ -150,7 +150,7 @@ def nginx_pair(path, first, second):
 
 
 def nginx_forwarded_host(f):
-    path = "/pool/ok_1.0_all.deb" if f.setting == "hardened" else "/pool/forwarded_1.0_all.deb"
+    path = "/pool/fetch?forwarded" if f.setting == "hardened" else "/pool/forwarded_1.0_all.deb"
     f.ask("GET", path, X_Forwarded_Host="evil.example")
     plain = f.ask("GET", path)
     return [s.field("x-forwarded-host") for s in f.upstream.seen("upstream.test", path)][-1:], plain.field("x-cache")

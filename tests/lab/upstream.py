@@ -30,11 +30,12 @@ PATHS = {
     "/auth/public/**": "401 without Authorization; with it a body of one's own and `Cache-Control: public`",
     "/auth/max-age/**": "the same with `max-age` alone, which no shared cache may keep",
     "/cookie/**": "a page that sets a fresh cookie and may be kept",
-    "/fresh/**": "a page that is another each time, and may not be kept",
+    "/fresh/**, /pool/fresh*": "a page that is another each time, and may not be kept",
     "/link/HOST/**": "a page whose next one is on HOST",
     "/echo-host/**": "a link made of X-Forwarded-Host, or of Host",
     "/NAME, /NAME/-/NAME-1.0.0.tgz": "npm: `onpath`, `offpath` (its tarball is on internal.test), `fx-*`",
     "/-/v1/search": "npm: finds what is asked for",
+    "/v2/lib/away/**": "302 to internal.test, for who has a token",
     "/v2/lib/ok/manifests/latest": "an image, for who has a token; who has none is sent to the host `realm` for one",
 }
 PACKAGES = ("onpath", "offpath", "fx-")
@@ -119,6 +120,8 @@ class Image:
         self.parts = blobs | {f"manifests/{t}": (self.manifest, kind) for t in ("latest", digest(self.manifest))}
 
     def answer(self, path):
+        if path.startswith("/v2/lib/away/"):
+            return reply("302 Found", Location="http://internal.test" + path)
         name, _, rest = path.removeprefix("/v2/").partition("/ok/")
         if name != "lib" or rest not in self.parts:
             return answer_json("404 Not Found", {"errors": [{"code": "NAME_UNKNOWN", "message": "no such name"}]})
@@ -205,7 +208,7 @@ class Upstream:
             return reply("302 Found", Location=f"http://{host}/pool/{rest}")
         if path == "/pool/fetch" and url.query.startswith(("fresh", "missing")):
             path = "/fresh/" if url.query.startswith("fresh") else "/nothing"
-        if path.startswith(("/pool/", "/dists/")):
+        if path.startswith(("/pool/", "/dists/")) and not path.startswith("/pool/fresh"):
             return reply("200 OK", f"{path} of {seen.host}\n", Content_Type="application/octet-stream",
                          Last_Modified="Mon, 01 Jan 2024 00:00:00 GMT")
         if path in ("/adm", "/admin"):
@@ -216,7 +219,7 @@ class Upstream:
             with self.lock:
                 self.count += 1
             return reply("200 OK", f"session {self.count}\n", Set_Cookie=f"session=s{self.count}; Path=/", Cache_Control="max-age=600")
-        if path.startswith("/fresh/"):
+        if path.startswith(("/fresh/", "/pool/fresh")):
             with self.lock:
                 self.count += 1
             return reply("200 OK", f"fresh {self.count}\n", Cache_Control="no-store, private")

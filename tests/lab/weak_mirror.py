@@ -64,6 +64,8 @@ class Mirror:
 
     def follow(self, url, **more):
         at = urlsplit(url)
+        if not at.hostname:
+            return Fetched(502, b"HTTP/1.1 502 Unreachable", b"")
         return self.fetch(at.hostname, at.port or 80, at._replace(scheme="", netloc="").geturl() or "/", **more)
 
     def conduit(self, r, method, target, hosts):
