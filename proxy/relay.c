@@ -208,12 +208,15 @@ static enum exchange_state begin_socket(struct exchange *x, const struct head *h
     struct buf *out = stream_out(x->session->client);
     size_t before = buf_len(out);
     struct fault why = {0};
+    enum exchange_state next;
     struct hit hit;
 
     if (!x->asks_to_switch)
         return service_failed(x, REASON_UPSTREAM_MALFORMED, "101 Switching Protocols, which nobody asked for");
     if (!upgrade_check_answer(x->head, h, &why))
         return service_failed(x, why.reason, why.text);
+    if ((next = lookout_head(x, h, FRAMING_NONE)) != EXCHANGE_STAY)
+        return next;
     rewrite_switch(h, x->worker->gateway, x->worker->via, out);
     if (lines_reflect(x, out, before, &hit))
         return relay_reflected(x, hit, "response head");

@@ -47,15 +47,35 @@ void session_move(struct session *s, const char *listener, struct bound *bound)
     s->listener = listener;
 }
 
+static bool is_newer(const struct identity *i, const struct identity *than)
+{
+    return strcmp(identity_issuer(i), identity_issuer(than)) == 0 && identity_expires_s(i) > identity_expires_s(than);
+}
+
+/* What has no end of its own lasts as long as its sandbox has a token by which it could be opened now. */
+static void renew_exchange(struct exchange *x, struct identity *i)
+{
+    struct worker *w = x->worker;
+
+    if (!exchange_is_endless(x) || !is_newer(i, x->identity) ||
+        !authorize(w->role->policy, i, &x->request, loop_wall_s(w->loop), NULL).allowed)
+        return;
+    identity_unref(x->identity);
+    x->identity = identity_ref(i);
+    exchange_progress(x);
+}
+
 void session_renew(struct session *s)
 {
+    bool carried = s->tunnel.open ? s->carried : s->exchange && s->exchange->carried;
     struct fault why = {0};
     struct identity *i;
 
-    if (!s->tunnel.open || !s->carried || s->state == SESSION_CLOSED || !(i = decide_bound(s, &why)))
+    if (!carried || s->state == SESSION_CLOSED || !(i = decide_bound(s, &why)))
         return;
-    if (strcmp(identity_issuer(i), identity_issuer(s->identity)) == 0 &&
-        identity_expires_s(i) > identity_expires_s(s->identity))
+    if (s->exchange)
+        renew_exchange(s->exchange, i);
+    if (s->tunnel.open && is_newer(i, s->identity))
         session_set_identity(s, i, secret_slice(s->bound->token));
     else
         identity_unref(i);

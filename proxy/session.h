@@ -97,7 +97,7 @@ void session_evict(struct session *s);
 void session_review(struct session *s);
 /* Its listener is another one now, for the same sandbox. */
 void session_move(struct session *s, const char *listener, struct bound *bound);
-/* The bound listener has another token: a tunnel that goes by the one before goes on by it. */
+/* The bound listener has another token: a tunnel, a WebSocket or a stream of events that goes by the one before goes on by it. */
 void session_renew(struct session *s);
 /* Its listener goes: no further request is read. */
 void session_drain(struct session *s);

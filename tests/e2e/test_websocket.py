@@ -938,6 +938,37 @@ def test_on_a_bound_listener_by_the_relay(tmp_path, own, service):
         assert code == 1008 and reason.startswith("exeat token_revoked ")
 
 
+@pytest.mark.parametrize("inside", ["plain", "tunnel"])
+def test_on_a_bound_listener_it_outlives_a_token_but_not_the_last(tmp_path, own, service, inside):
+    """A job of hours with tokens of minutes: the operator's file has the next one; without it the end comes."""
+    address, file = tmp_path / "vm1.sock", tmp_path / "vm1.jwt"
+
+    def before(g):
+        listen(g.config, f'vm1: {{address: "unix:{address}", sandbox: vm1, token-file: "{file}"}}')
+        keep(file, g.token(BOTH, sandbox="vm1", lifetime="6s"))
+
+    g = own("limits: {overrun: 0s}", before=before)
+    with Relay(tmp_path, f"unix:{address}") as relay:
+        wire = relay.connect()
+        if inside == "tunnel":
+            wire.send(connect_head("registry.test", None, 80))
+            assert wire.response("CONNECT").status == 200
+        wire.send(handshake(target=None if inside == "tunnel" else "http://registry.test/ws/a"))
+        assert wire.response().status == 101
+        here, there = Speaker(wire, True), service.next()
+        began = time.monotonic()
+        for _ in range(3):
+            time.sleep(2.5)
+            keep(file, g.token(BOTH, sandbox="vm1", lifetime="6s"))
+            here.text("tick")
+            assert there.message() == (TEXT, b"tick")
+        keep(file, g.token("upload:write", sandbox="vm1", lifetime="10m"))  # it would not open one
+        code, reason = here.closed()
+        assert code == 1008 and reason.startswith("exeat token_expired ") and time.monotonic() - began > 7
+        assert there.closed() == (1001, "")
+        wire.close()
+
+
 def test_the_relay_s_token_opens_one(tmp_path, gateway, service):
     file = tmp_path / "token.jwt"
     file.write_text(gateway.token(BOTH, sandbox="sb-relayed"))

@@ -6,6 +6,7 @@
  *   nothing is dialled and nothing reaches a service without a written decision that allows it;
  *   neither a canary nor a token's signature reaches a service, nor the front of a canary that the client said whole;
  *   a service hears well-formed requests, a client well-formed answers, no more of them than it asked for;
+ *   after a handshake of WebSocket each hears well-formed frames, and no canary is in what they carry, over messages too;
  *   what ends properly is whole: what was broken off is never taken for an end;
  *   a written decision that allows has exactly one result;
  *   a peer that falls silent is closed in bounded time; then no connection, exchange or descriptor is left.
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #include "authz/path.h"
+#include "net/frame.h"
+#include "net/upgrade.h"
 #include "base/say.h"
 #include "proxy/role.h"
 #include "tests/fuzz/lib/fuzz.h"
@@ -39,6 +42,10 @@ struct service {
     size_t read; /* bytes of peer.in that went through it */
     char host[256];
     size_t asked; /* requests without an answer */
+    bool handshake; /* the last request was one of WebSocket */
+    bool talks;     /* and it went on with frames */
+    struct frame_reader frames;
+    struct buf told, pinged; /* what they carried: messages, control frames */
 };
 
 static struct {
@@ -79,7 +86,33 @@ static void check_request(struct service *s, const struct head *h)
     assert(host && slice_is(host->value, s->host));
     assert(roles_allowed(run.world->roles, h->method, host->value, buf_slice(&path)));
     buf_free(&path);
+    s->handshake = upgrade_check_request(h, NULL);
     s->asked++;
+}
+
+/* Whoever asked for WebSocket and goes on with something that no method begins with talks in frames. */
+static bool begins_to_talk(const struct service *s, struct slice in)
+{
+    return s->handshake && s->read < in.len && !(in.ptr[s->read] >= 'A' && in.ptr[s->read] <= 'Z');
+}
+
+static void listen_to(struct service *s, struct slice in)
+{
+    enum frame_event event;
+    struct frame f;
+    size_t used;
+
+    s->frames.masked = true;
+    s->frames.message_max = UINT32_MAX;
+    do {
+        event = frame_read(&s->frames, slice_from(in, s->read), &used, &f, NULL);
+        s->read += used;
+        assert(event != FRAME_BAD);
+        if (event == FRAME_PIECE || event == FRAME_CONTROL)
+            buf_append(event == FRAME_PIECE ? &s->told : &s->pinged, f.payload);
+    } while (event != FRAME_MORE);
+    assert(slice_search(buf_slice(&s->told), SLICE(WORLD_CANARY)) < 0);
+    assert(slice_search(buf_slice(&s->pinged), SLICE(WORLD_CANARY)) < 0);
 }
 
 static void look_at_service(struct service *s)
@@ -91,7 +124,15 @@ static void look_at_service(struct service *s)
     assert(slice_search(in, SLICE(WORLD_CANARY)) < 0);
     for (size_t i = 0; i < 2; i++) /* the last 43 characters are the signature */
         assert(slice_search(in, slice_from(buf_slice(&run.tokens[i]), buf_len(&run.tokens[i]) - 43)) < 0);
+    if (s->talks) {
+        listen_to(s, in);
+        return;
+    }
     while (s->read < in.len || event != MESSAGE_MORE) {
+        if ((s->talks = !message_is_open(s->requests) && begins_to_talk(s, in))) {
+            listen_to(s, in);
+            return;
+        }
         event = message_feed(s->requests, slice_from(in, s->read), &used, NULL);
         s->read += used;
         assert(event != MESSAGE_BAD);
@@ -482,6 +523,8 @@ static void end(void)
     for (size_t i = 0; i < run.n_services; i++) {
         peer_clear(&run.services[i].peer);
         message_free(run.services[i].requests);
+        buf_free(&run.services[i].told);
+        buf_free(&run.services[i].pinged);
     }
     roles_write(run.world->roles);
     turn();

@@ -2,12 +2,16 @@
 
 #include <assert.h>
 
+#include "net/frame.h"
+#include "net/upgrade.h"
+
 const struct message_limits heard_limits = {32 << 10, 8 << 10, 100};
 
 struct asked {
     struct message *parser;
     struct slice left;
     bool last; /* nothing can follow: a bad request, or one that is not whole */
+    bool handshake; /* it is one of WebSocket */
 };
 
 static bool has_no_body(const struct head *h, struct slice answer)
@@ -29,8 +33,10 @@ static bool next_asked(struct asked *a, struct slice answer, bool *no_body)
 
         a->left = slice_from(a->left, used);
         a->last = event == MESSAGE_BAD || event == MESSAGE_MORE;
-        if (event == MESSAGE_HEAD)
+        if (event == MESSAGE_HEAD) {
             *no_body = has_no_body(message_head(a->parser), answer);
+            a->handshake = upgrade_check_request(message_head(a->parser), NULL);
+        }
         if (event == MESSAGE_END)
             message_reset(a->parser);
         if (event == MESSAGE_END || a->last)
@@ -54,6 +60,21 @@ static bool next_heard(struct message *answers, struct slice *heard, bool *inter
     return event == MESSAGE_END;
 }
 
+static void check_frames(struct slice heard, bool whole)
+{
+    struct frame_reader r = {.message_max = UINT32_MAX};
+    enum frame_event event;
+    struct frame f;
+    size_t used;
+
+    do {
+        event = frame_read(&r, heard, &used, &f, NULL);
+        heard = slice_from(heard, used);
+        assert(event != FRAME_BAD);
+    } while (event != FRAME_MORE);
+    assert(!whole || r.closed);
+}
+
 /* The last answer. Who sent it may not have read the method yet that says whether it has content. */
 static bool is_timeout(struct slice answer)
 {
@@ -63,8 +84,8 @@ static bool is_timeout(struct slice answer)
 void heard_check(struct slice said, struct slice heard, bool whole)
 {
     struct message *answers = message_new(MESSAGE_RESPONSE, &heard_limits);
-    struct asked asked = {message_new(MESSAGE_REQUEST, &heard_limits), said, false};
-    bool interim = false, no_body = false, more = true;
+    struct asked asked = {message_new(MESSAGE_REQUEST, &heard_limits), said, false, false};
+    bool interim = false, no_body = false, more = true, switched = false;
 
     while (more && heard.len) {
         if (!interim)
@@ -73,10 +94,16 @@ void heard_check(struct slice said, struct slice heard, bool whole)
             break;
         message_expect(answers, no_body);
         more = next_heard(answers, &heard, &interim);
+        switched = more && message_head(answers)->status == 101;
+        if (switched)
+            break;
         if (more)
             message_reset(answers);
     }
-    if (whole)
+    if (switched) {
+        assert(asked.handshake);
+        check_frames(heard, whole);
+    } else if (whole)
         assert(message_finish(answers, NULL) != MESSAGE_BAD);
     message_free(answers);
     message_free(asked.parser);

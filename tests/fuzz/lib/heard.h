@@ -9,7 +9,8 @@ extern const struct message_limits heard_limits;
 
 /*
  * heard is answers, each well-formed, at most one (and interim ones) for each request of said. whole: it ended properly, so
- * the last one is complete. asserts.
+ * the last one is complete. After a 101, which only a handshake of WebSocket is answered with, it is a service's frames, and a
+ * proper end has a close frame before it. asserts.
  */
 void heard_check(struct slice said, struct slice heard, bool whole);
 

@@ -1,5 +1,6 @@
 #include "tests/fuzz/lib/words.h"
 
+#include "net/frame.h"
 #include "tests/fuzz/lib/world.h"
 
 #define N(array) (sizeof array / sizeof *array)
@@ -41,6 +42,22 @@ const struct word words_requests[] = {
     {"raw-hello", "hello"},
     {"raw-canary", "$C"},
     {"raw-large", "$L"},
+    {"socket", "GET http://talk.test/ws/$N HTTP/1.1\r\nHost: talk.test\r\n$TConnection: upgrade\r\nUpgrade: websocket\r\n"
+               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"},
+    {"bad-socket", "GET http://talk.test/ws/$N HTTP/1.1\r\nHost: talk.test\r\n$TUpgrade: websocket\r\n\r\n"},
+    {"frame", "\x81\x82" "abcd" "\x09\x0b"},
+    {"frame-part", "\x01\x82" "abcd" "\x09\x0b"},
+    {"frame-more", "\x80\x82" "abcd" "\x09\x0b"},
+    {"frame-ping", "\x89\x82" "abcd" "\x09\x0b"},
+    {"frame-close", "\x88\x82" "abcd" "\x62\x8a"},
+    {"frame-large", "$B"},
+    {"frame-unmasked", "\x81\x02" "hi"},
+    {"frame-leak", "\x82\xa0" "abcd" "$M"},
+    {"frame-leak-begins", "\x02\x90" "abcd" "$H"},
+    {"frame-leak-goes-on", "\x80\x90" "abcd" "$I"},
+    {"frame-leak-first", "\x82\x90" "abcd" "$H"},
+    {"frame-leak-second", "\x82\x90" "abcd" "$I"},
+    {"frame-half", "\x81\x84" "abcd" "\x09"},
 };
 const size_t words_n_requests = N(words_requests);
 
@@ -66,6 +83,15 @@ const struct word words_responses[] = {
     {"raw-ok", "ok"},
     {"raw-head", "HTTP/1.1 2"},
     {"raw-large", "$L"},
+    {"events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n"},
+    {"socket", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
+               "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n\x81\x02" "hi"},
+    {"frame", "\x81\x02" "hi"},
+    {"frame-part", "\x01\x02" "hi"},
+    {"frame-more", "\x80\x02" "hi"},
+    {"frame-ping", "\x89\x01" "p"},
+    {"frame-close", "\x88\x02\x03\xe8"},
+    {"frame-leak", "\x82\x20$C"},
 };
 const size_t words_n_responses = N(words_responses);
 
@@ -73,6 +99,24 @@ static void put_much(struct buf *out, size_t n)
 {
     memset(buf_reserve(out, n), 'x', n);
     buf_commit(out, n);
+}
+
+enum { HALF = (sizeof WORLD_CANARY - 1) / 2 };
+
+static void put_masked(struct buf *out, struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        buf_char(out, (char)(text.ptr[i] ^ "abcd"[i % 4]));
+}
+
+static void put_large_frame(struct buf *out)
+{
+    static const unsigned char mask[4] = {'a', 'b', 'c', 'd'};
+    struct buf payload = {0};
+
+    put_much(&payload, WORDS_LARGE);
+    frame_write(out, FRAME_BINARY, true, buf_slice(&payload), mask);
+    buf_free(&payload);
 }
 
 static void expand(char what, const struct buf *tokens, unsigned number, struct buf *out)
@@ -92,6 +136,18 @@ static void expand(char what, const struct buf *tokens, unsigned number, struct 
         break;
     case 'C':
         buf_text(out, WORLD_CANARY);
+        break;
+    case 'M':
+        put_masked(out, SLICE(WORLD_CANARY));
+        break;
+    case 'H':
+        put_masked(out, slice_cut(SLICE(WORLD_CANARY), 0, HALF));
+        break;
+    case 'I':
+        put_masked(out, slice_from(SLICE(WORLD_CANARY), HALF));
+        break;
+    case 'B':
+        put_large_frame(out);
         break;
     default:
         put_much(out, what == 'K' ? WORDS_MIDDLE : WORDS_LARGE);

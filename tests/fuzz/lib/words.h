@@ -11,7 +11,8 @@ struct word {
     const char *name;
     /*
      * $T the token, $U that of another sandbox, $J junk: as Proxy-Authorization lines; $N a number of its own; $C the canary;
-     * $L WORDS_LARGE bytes, $K WORDS_MIDDLE.
+     * $L WORDS_LARGE bytes, $K WORDS_MIDDLE. Of a WebSocket's client: $M the canary, $H and $I its halves, under the mask "abcd"; $B a
+     * whole frame of WORDS_LARGE bytes.
      */
     const char *text;
 };

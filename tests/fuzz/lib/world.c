@@ -25,12 +25,14 @@ static const char text[] =
     "gateway: {name: gw.test}\n"
     "listen: {main: {address: \"127.0.0.1:3128\"}}\n"
     "issuers: {hs: {jwks: hs, algorithms: [HS256], type: JWT}}\n"
-    "limits: {body-collect: 4k}\n"
+    "limits: {body-collect: 4k, websocket-idle: 2m, event-stream-idle: 2m, websocket-message: 400k}\n"
     "services:\n"
     "  registry: {hosts: [registry.test], ports: [443], plain-ports: [80], allow: [\"GET,HEAD /pkg/**\"],\n"
     "             ca-file: ca.pem, scope: read, audit: \"waived: a test\"}\n"
     "  upload: {hosts: [upload.test], ports: [443], plain-ports: [80], allow: [\"GET,POST,PUT /up/**\"],\n"
-    "           ca-file: ca.pem, scope: write, audit: \"waived: a test\"}\n";
+    "           ca-file: ca.pem, scope: write, audit: \"waived: a test\"}\n"
+    "  talk: {hosts: [talk.test], plain-ports: [80], allow: [\"GET /ws/**\"], websocket: allow,\n"
+    "         scope: read, audit: \"waived: a test\"}\n";
 
 static struct role_context context = {.role = ROLE_WORKER};
 static struct revocations *revocations;
