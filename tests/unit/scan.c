@@ -355,6 +355,79 @@ static void test_several_at_once(void **state)
     }
 }
 
+/* Runs of the signature that are as long as one must be, wherever they lie in the stream. */
+enum { RUN = 24, PLACES = 40 };
+
+static void fill(struct buf *text, size_t n)
+{
+    while (n--)
+        buf_char(text, '.');
+}
+
+static void a_pause_looks_at_all_that_came(void **state)
+{
+    struct fixture *f = *state;
+
+    for (size_t before = 0; before < PLACES; before++) {
+        struct scan *c = scan_start(f->scanner, SLICE(TOKEN));
+        struct buf text = {0};
+        uint64_t safe;
+
+        fill(&text, before);
+        buf_append(&text, slice_cut(SLICE(SIGNATURE), 7, 7 + RUN));
+        scan_feed(c, buf_slice(&text), &safe);
+        if (!scan_pause(c, &safe).found || safe > before)
+            fail_msg("behind %zu bytes: not found, or %llu safe", before, (unsigned long long)safe);
+        scan_free(c);
+        buf_free(&text);
+    }
+}
+
+/* With a pause after each first n bytes of the run: what was looked at early is looked at again. */
+static void a_pause_forgets_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    for (size_t at = 0; at < PLACES * RUN; at++) {
+        size_t before = at / RUN, n = at % RUN;
+        struct scan *c = scan_start(f->scanner, SLICE(TOKEN));
+        struct buf text = {0};
+        uint64_t safe;
+
+        fill(&text, before);
+        buf_append(&text, slice_cut(SLICE(SIGNATURE), 7, 7 + n));
+        assert_false(scan_feed(c, buf_slice(&text), &safe).found);
+        assert_false(scan_pause(c, &safe).found);
+        assert_int_equal(safe, before + n);
+        scan_feed(c, slice_cut(SLICE(SIGNATURE), 7 + n, 7 + RUN), &safe);
+        if (!scan_pause(c, &safe).found || safe != before + n)
+            fail_msg("behind %zu bytes, after %zu of the run: not found, or %llu safe", before, n, (unsigned long long)safe);
+        scan_free(c);
+        buf_free(&text);
+    }
+}
+
+/* What is safe once stays so; a canary over a pause is found where it ends, and nothing of the second part goes. */
+static void a_canary_over_a_pause(void **state)
+{
+    struct fixture *f = *state;
+
+    for (size_t n = 0; n < sizeof SECRET - 1; n++) {
+        struct scan *c = scan_start(f->scanner, SLICE(""));
+        uint64_t safe;
+
+        scan_feed(c, slice_cut(SLICE(SECRET), 0, n), &safe);
+        assert_false(scan_pause(c, &safe).found);
+        assert_int_equal(safe, n);
+        assert_false(scan_feed(c, slice_cut(SLICE(SECRET), n, sizeof SECRET - 2), &safe).found);
+        assert_int_equal(safe, n);
+        assert_true(scan_feed(c, slice_from(SLICE(SECRET), sizeof SECRET - 2), &safe).found);
+        assert_true(scan_pause(c, &safe).found);
+        assert_int_equal(safe, n);
+        scan_free(c);
+    }
+}
+
 static void test_token_apart_from_others(void **state)
 {
     const struct fixture *f = *state;
@@ -467,6 +540,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_scans_forget, with_two, drop),
         cmocka_unit_test_setup_teardown(test_several_at_once, with_two, drop),
         cmocka_unit_test_setup_teardown(test_token_apart_from_others, with_two, drop),
+        cmocka_unit_test_setup_teardown(a_pause_looks_at_all_that_came, with_two, drop),
+        cmocka_unit_test_setup_teardown(a_pause_forgets_nothing, with_two, drop),
+        cmocka_unit_test_setup_teardown(a_canary_over_a_pause, with_two, drop),
         cmocka_unit_test(test_no_canaries),
         cmocka_unit_test_setup_teardown(test_empty_stream, with_two, drop),
         cmocka_unit_test_setup_teardown(test_hundred_each_found, with_hundred, drop),

@@ -32,7 +32,7 @@ static const char text[] =
     "  upload: {hosts: [upload.test], ports: [443], plain-ports: [80], allow: [\"GET,POST,PUT /up/**\"],\n"
     "           ca-file: ca.pem, scope: write, audit: \"waived: a test\"}\n"
     "  talk: {hosts: [talk.test], plain-ports: [80], allow: [\"GET /ws/**\"], websocket: allow,\n"
-    "         scope: read, audit: \"waived: a test\"}\n";
+    "         ca-file: ca.pem, scope: read, audit: \"waived: a test\"}\n";
 
 static struct role_context context = {.role = ROLE_WORKER};
 static struct revocations *revocations;
@@ -59,6 +59,7 @@ static void add_files(struct bundle *files)
     pki_pem(&world.services, &b);
     bundle_add(files, "service.registry.ca", buf_slice(&b));
     bundle_add(files, "service.upload.ca", buf_slice(&b));
+    bundle_add(files, "service.talk.ca", buf_slice(&b));
     buf_clear(&b);
     buf_printf(&b, "{\"schema\":\"exeat.canaries/1\",\"canaries\":[{\"id\":\"c1\",\"kind\":\"npm\",\"sandbox\":\"\",\"value\":\"%s\","
                    "\"random_from\":4,\"random_len\":%zu,\"created\":\"2026-01-01T00:00:00Z\"}]}",
