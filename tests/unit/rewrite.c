@@ -56,6 +56,13 @@ static const struct {
      "POST / HTTP/1.1\r\n" REGISTRY "Content-Length: 1\r\nExpect: 100-continue\r\n" VIA, ""},
     {"a sandbox's Via is its own word: dropped and named", "GET / HTTP/1.1\r\n" REGISTRY "Via: 1.0 a\r\nX: 1\r\n\r\n",
      "GET / HTTP/1.1\r\n" REGISTRY "X: 1\r\n" VIA, "Via"},
+    {"a handshake of WebSocket stays one, and offers no extension",
+     "GET / HTTP/1.1\r\n" REGISTRY "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Key: k\r\n"
+     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Extensions: permessage-deflate\r\nSec-WebSocket-Protocol: a\r\n\r\n",
+     "GET / HTTP/1.1\r\n" REGISTRY "Sec-WebSocket-Key: k\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: a\r\n"
+     "Connection: Upgrade\r\nUpgrade: websocket\r\n" VIA, "Sec-WebSocket-Extensions"},
+    {"what is none stays none", "GET / HTTP/1.1\r\n" REGISTRY "Upgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n",
+     "GET / HTTP/1.1\r\n" REGISTRY "Sec-WebSocket-Key: k\r\n" VIA, ""},
     {"a request of HTTP/1.0 goes on as 1.1", "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\n" REGISTRY VIA, ""},
 };
 
