@@ -206,6 +206,7 @@ static void open_stdio(struct relay *r)
 static int run(struct relay *r)
 {
     sigset_t while_waiting;
+    int status = STATUS_FAILED;
 
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -215,7 +216,7 @@ static int run(struct relay *r)
     r->polls = calloc(1 + r->most * LINK_POLLS, sizeof *r->polls);
     if (!r->links || !r->polls) {
         fprintf(stderr, "exeat-relay: no memory for %zu connections\n", r->most);
-        return STATUS_FAILED;
+        goto out;
     }
     r->terms.say = say;
     if (r->terms.pass && !pass_refresh(r->terms.pass))
@@ -223,12 +224,14 @@ static int run(struct relay *r)
     if (r->stdio)
         open_stdio(r);
     else if (!open_listener(r))
-        return STATUS_FAILED;
+        goto out;
     serve(r, &while_waiting);
     if (!r->stdio)
         endpoint_remove(&r->listen);
+    status = 0;
+out:
     close_links(r);
-    return 0;
+    return status;
 }
 
 /* ---- the command line ---- */
