@@ -116,9 +116,17 @@ static bool check_destination(struct inquiry *q)
 
 static bool check_open(struct inquiry *q)
 {
-    if (!service_is_waived(q->d.service))
-        return refuse(q, REASON_SERVICE_CLOSED, "service %s has no fresh passing attestation", q->d.service->name);
-    return pass(q, "audit %s", q->d.service->audit);
+    const struct service *s = q->d.service;
+    struct buf why = {0};
+
+    if (service_is_waived(s))
+        return pass(q, "audit %s", s->audit);
+    if (attested_is_open(&s->attested, q->now_s))
+        return pass(q, "it passed its last audit");
+    attested_explain(&s->attested, q->now_s, &why);
+    refuse(q, REASON_HANDOFF_UNATTESTED, "service %s is closed: %.*s", s->name, SLICE_ARG(buf_slice(&why)));
+    buf_free(&why);
+    return false;
 }
 
 static bool check_trace(struct inquiry *q)

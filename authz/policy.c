@@ -184,6 +184,11 @@ void policy_set_generation(struct policy *p, uint64_t generation)
     p->generation = generation;
 }
 
+void policy_set_attested(struct policy *p, size_t index, const struct attested *a)
+{
+    p->services[index]->attested = *a;
+}
+
 const char *const *policy_hosts(const struct policy *p, size_t *n)
 {
     *n = p->hosts.count;
@@ -293,6 +298,31 @@ bool service_strips_credentials(const struct service *s)
 const char *service_audit(const struct service *s)
 {
     return s->audit;
+}
+
+const struct attested *service_attested(const struct service *s)
+{
+    return &s->attested;
+}
+
+bool service_is_open(const struct service *s, int64_t now_s)
+{
+    return service_is_waived(s) || attested_is_open(&s->attested, now_s);
+}
+
+int64_t service_audit_max_age_s(const struct service *s)
+{
+    return s->audit_max_age_ms / 1000;
+}
+
+const unsigned char *service_digest(const struct service *s)
+{
+    return s->digest;
+}
+
+const struct acceptance *service_acceptance(const struct service *s, size_t i)
+{
+    return i < s->accepts.count ? &s->accepts.list[i] : NULL;
 }
 
 bool service_is_waived(const struct service *s)

@@ -5,6 +5,8 @@
 #ifndef AUTHZ_POLICY_H
 #define AUTHZ_POLICY_H
 
+#include "authz/acceptance.h"
+#include "authz/attested.h"
 #include "authz/destination.h"
 #include "authz/identity.h"
 #include "authz/request.h"
@@ -81,6 +83,22 @@ bool service_is_credential(const struct service *s, struct slice name);
 bool service_forwards_field(const struct service *s, struct slice name);
 const char *service_audit(const struct service *s); /* "waived: reason", or "" */
 bool service_is_waived(const struct service *s);
+/*
+ * By its last audit. Until policy_set_attested has said something of it, nobody has audited it. service_is_open: by that, or
+ * because it is waived.
+ */
+const struct attested *service_attested(const struct service *s);
+bool service_is_open(const struct service *s, int64_t now_s);
+int64_t service_audit_max_age_s(const struct service *s);
+void policy_set_attested(struct policy *p, size_t index, const struct attested *a);
+enum { SERVICE_DIGEST_SIZE = 32 };
+/*
+ * SHA-256 of all that its part of the configuration decides, the rules of its preset included, but not of what only says how it
+ * is audited. The same on every machine that is to decide the same: files count by their names alone.
+ */
+const unsigned char *service_digest(const struct service *s);
+/* NULL behind the last. */
+const struct acceptance *service_acceptance(const struct service *s, size_t i);
 bool service_observes(const struct service *s); /* observe: true */
 
 struct decision {

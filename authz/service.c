@@ -1,7 +1,6 @@
 /* Compiles one service from its configuration; owns what it compiled. Knows no other service. */
 #include "authz/service.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,7 +58,8 @@ static const struct conf_key keys[] = {
      0},
     {"target", CONF_SIZE, NULL, NULL, "request target at most; presets: 2k, otherwise limits.target alone", 0},
     {"audit", CONF_TEXT, "", NULL, "\"waived: REASON\" opens the service without an attestation", 0},
-    {"audit-max-age", CONF_TIME, "7d", NULL, "how old a passing attestation may be", 0},
+    {"audit-max-age", CONF_TIME, "7d", NULL, "how old an audit that passed may be; older, and the service is closed", 0},
+    {"accept", CONF_MAP, "", NULL, "weaknesses that are known and accepted: {AN-1: \"REASON until 2026-12-31\"}", 0},
     {"observe", CONF_BOOL, "false", NULL, "allow, and record, what the allow rules do not: methods, paths, queries", 0},
     {"hands-off-to", CONF_LIST, "", NULL,
      "\"HOST\", \"HOST:PORT\" or \"http://HOST\" (or *.suffix): where its answers may send clients on to, beside its own hosts", 0},
@@ -358,7 +358,7 @@ static bool read_audit(const struct conf_item *item, struct service *s, struct f
         return conf_refuse(item, "audit", -1, why, "expected \"waived: REASON\", found \"%.*s\"", SLICE_ARG(audit));
     s->audit = text_copy(audit);
     s->audit_max_age_ms = conf_number(item, "audit-max-age");
-    return true;
+    return acceptances_read(item, &s->accepts, why);
 }
 
 static bool read_destinations(const struct conf_item *item, struct service *s, struct fault *why)
@@ -446,28 +446,12 @@ static bool check_own_field(const struct conf_item *item, const struct service *
     return true;
 }
 
-static uint64_t mark_of(const struct conf_item *item)
-{
-    unsigned char digest[32];
-    struct buf text = {0};
-    uint64_t mark;
-
-    buf_printf(&text, "%s\n", conf_name(item));
-    conf_print_item(item, &text);
-    if (!EVP_Q_digest(NULL, "SHA256", NULL, buf_slice(&text).ptr, buf_len(&text), digest, NULL))
-        abort();
-    buf_free(&text);
-    memcpy(&mark, digest, sizeof mark);
-    return mark;
-}
-
 struct service *service_compile(const struct conf_item *item, size_t index, struct fault *why)
 {
     struct service *s = must(calloc(1, sizeof *s));
 
     s->name = copy(conf_name(item));
     s->index = index;
-    s->mark = mark_of(item);
     s->preset = preset_find(conf_text(item, "preset"));
     s->allow_private = conf_bool(item, "allow-private");
     s->ca_file = copy(conf_text(item, "ca-file"));
@@ -480,6 +464,7 @@ struct service *service_compile(const struct conf_item *item, size_t index, stru
         read_scope(item, s, why) && read_own_field(item, s, why) && check_own_field(item, s, why) && read_binds(item, s, why) && read_rules(item, s, why) &&
         read_fields(item, s, why) && read_audit(item, s, why)) {
         read_limits(item, s);
+        service_make_marks(s, item);
         return s;
     }
     service_free(s);
@@ -522,5 +507,6 @@ void service_free(struct service *s)
     binds_free(s);
     free(s->destinations);
     free(s->audit);
+    acceptances_clear(&s->accepts);
     free(s);
 }

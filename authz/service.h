@@ -51,6 +51,9 @@ struct service {
     uint64_t body, target;
     char *audit;
     int64_t audit_max_age_ms;
+    struct acceptances accepts;
+    struct attested attested;
+    unsigned char digest[SERVICE_DIGEST_SIZE];
     bool observe, unscannable, websocket;
     bool enforces_edges;
     struct destination *destinations; /* that answers may send on to */
@@ -60,6 +63,8 @@ struct service {
 /* Compile one item; NULL and why with its place when anything in it is refused. */
 struct service *service_compile(const struct conf_item *item, size_t index, struct fault *why);
 void service_free(struct service *s);
+/* When all the rest is read: mark and digest. */
+void service_make_marks(struct service *s, const struct conf_item *item);
 bool ports_hold(const struct ports *p, uint16_t port);
 /* Takes text. */
 void texts_add(struct texts *t, char *text);

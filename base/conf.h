@@ -111,6 +111,11 @@ void conf_place(const struct conf_item *item, const char *key, struct buf *out);
 void conf_print(const struct conf *c, bool comments, struct buf *out);
 /* One item of it the same way: whatever is set differs in the text. */
 void conf_print_item(const struct conf_item *item, struct buf *out);
+/*
+ * What of it is written and is not its default, but for the keys in except (NULL-ended): a text that is the same wherever the
+ * same is decided. Of files only the last part of their names.
+ */
+void conf_print_written(const struct conf_item *item, const char *const *except, struct buf *out);
 /* A JSON Schema (draft 2020-12) for editors. */
 void conf_schema(const struct conf_section *const *sections, size_t n_sections, struct buf *out);
 /* A Markdown table of all keys, for docs/configuration.md. */

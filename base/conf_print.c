@@ -120,6 +120,49 @@ void conf_print_item(const struct conf_item *it, struct buf *out)
     item(out, it, 0, false);
 }
 
+/* A default that was handed on in writing is one still. */
+static bool is_default(const struct conf_key *key, const struct conf_value *v)
+{
+    if (!key->fallback)
+        return false;
+    if (key->type == CONF_LIST || key->type == CONF_MAP)
+        return !key->fallback[0] && !v->list.n && !v->n_map;
+    return strcmp(v->text, key->fallback) == 0;
+}
+
+static bool is_among(const char *name, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+static const char *without_directory(const struct conf_key *key, const char *text)
+{
+    const char *slash = strrchr(text, '/');
+    bool is_file = key->type == CONF_PATH || (key->flags & CONF_SOURCE && strncmp(text, "file:", 5) == 0);
+
+    return is_file && slash ? slash + 1 : text;
+}
+
+void conf_print_written(const struct conf_item *it, const char *const *except, struct buf *out)
+{
+    for (size_t i = 0; i < it->section->n_keys; i++) {
+        const struct conf_key *key = &it->section->keys[i];
+        const struct conf_value *v = &it->values[i];
+
+        if (!v->present || is_default(key, v) || is_among(key->name, except))
+            continue;
+        buf_printf(out, "%s: ", key->name);
+        if (key->type == CONF_LIST || key->type == CONF_MAP)
+            value(out, key, v);
+        else
+            scalar(out, without_directory(key, v->text));
+        buf_char(out, '\n');
+    }
+}
+
 void conf_print(const struct conf *c, bool comments, struct buf *out)
 {
     for (size_t s = 0; s < c->n_sections; s++) {

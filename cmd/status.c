@@ -205,6 +205,7 @@ static void print_remarks(struct buf *out, const json_t *status)
     size_t i;
 
     if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "issuers")) || json_array_size(json_object_get(status, "waived")) ||
+        json_array_size(json_object_get(status, "closed")) ||
         json_array_size(json_object_get(status, "quarantined")))
         buf_char(out, '\n');
     json_array_foreach(json_object_get(status, "quarantined"), i, item)
@@ -216,6 +217,8 @@ static void print_remarks(struct buf *out, const json_t *status)
     print_distrust(out, status);
     json_array_foreach(json_object_get(status, "notes"), i, item)
         buf_printf(out, "note: %s\n", json_is_string(item) ? json_string_value(item) : "?");
+    json_array_foreach(json_object_get(status, "closed"), i, item)
+        buf_printf(out, "warning: service %s is closed: %s\n", text_of(item, "service"), text_of(item, "why"));
     json_array_foreach(json_object_get(status, "waived"), i, item)
         buf_printf(out, "warning: service %s is open without an audit (%s)\n", text_of(item, "service"),
                    text_of(item, "audit"));

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/pack.h"
 #include "base/say.h"
 #include "base/text.h"
@@ -43,7 +44,6 @@ static struct clerk {
     uint32_t last_id;
     struct metrics metrics;
     struct metrics_page *pages;
-    const char **waived;
 } clerk = {.publish_fd = -1, .admin_fd = -1};
 
 static void *must(void *p)
@@ -95,6 +95,7 @@ static bool take_question(uint32_t id, struct question *out)
 
 static const struct metrics *metrics_now(void)
 {
+    clerk.metrics.now_s = clock_wall_s();
     clerk.metrics.issuers = locksmith_report(&clerk.metrics.n_issuers);
     return &clerk.metrics;
 }
@@ -154,7 +155,7 @@ static void tell_status(uint64_t ticket, struct slice answer)
 {
     struct buf line = {0};
 
-    report_status(&line, answer, metrics_now(), clerk.context->conf);
+    report_status(&line, answer, metrics_now());
     console_answer(clerk.console, ticket, buf_slice(&line));
     buf_free(&line);
 }
@@ -268,20 +269,8 @@ static void clerk_on_resource(struct role_context *c, enum role_message type, st
 /* What is told of the configuration in force; its memory is the role's. */
 static void use_conf(const struct role_context *c)
 {
-    const struct conf *conf = c->conf;
-    size_t n = conf_count(conf, "services");
-
     clerk.metrics.generation = c->generation;
-    clerk.metrics.n_waived = 0;
-    free(clerk.waived);
-    clerk.waived = must(calloc(n + 1, sizeof *clerk.waived));
-    clerk.metrics.waived = clerk.waived;
-    for (size_t i = 0; i < n; i++) {
-        const struct conf_item *service = conf_item(conf, "services", i);
-
-        if (slice_starts(slice_of(conf_text(service, "audit")), SLICE("waived:")))
-            clerk.waived[clerk.metrics.n_waived++] = conf_name(service);
-    }
+    clerk.metrics.policy = c->policy;
 }
 
 static bool clerk_start(struct role_context *c, struct fault *why)

@@ -8,11 +8,13 @@
 #include <string.h>
 
 #include "authz/issuer.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/secret.h"
 #include "canary/canary.h"
 #include "certs/ca.h"
 #include "handoff/assertion.h"
+#include "handoff/attestation.h"
 #include "net/tls.h"
 #include "proxy/config_check.h"
 #include "proxy/listen_check.h"
@@ -31,6 +33,7 @@ void gateway_config_free(struct gateway_config *c)
     bundle_free(c->files);
     bundle_free(c->ca);
     bundle_free(c->assertion);
+    bundle_free(c->attestations);
     handoffs_free(c->handoffs);
     policy_free(c->policy);
     conf_free(c->added);
@@ -209,6 +212,13 @@ static bool read_canaries(struct gateway_config *c, struct fault *why)
     return true;
 }
 
+/* What audits say of each service: `explain` and `config check` answer by it too. */
+static bool read_attestations(struct gateway_config *c, struct fault *why)
+{
+    return attestation_add_files(conf_text(conf_section(c->conf, "gateway"), "state"), c->conf, c->policy, c->attestations, why) &&
+           attestation_use(c->policy, c->conf, c->attestations, clock_wall_s(), why);
+}
+
 /* ---- loading ---- */
 
 static void read_names(struct gateway_config *c)
@@ -231,6 +241,7 @@ struct gateway_config *gateway_config_load(const char *path, struct fault *why)
     if (!c)
         abort();
     c->files = bundle_new();
+    c->attestations = bundle_new();
     if (!file_exists(path)) {
         fault_set(why, FAULT_MISSING, "%s: no such file; name yours with -c FILE, or make one: exeat init DIR", path);
         gateway_config_free(c);
@@ -240,7 +251,7 @@ struct gateway_config *gateway_config_load(const char *path, struct fault *why)
         !(c->added = listen_added_load(conf_text(conf_section(c->conf, "gateway"), "state"), why)) || !config_check(c, path, why) ||
         !(c->policy = policy_compile(c->conf, why)) || !(c->handoffs = handoffs_compile(c->conf, c->policy, why)) ||
         !config_check_sources(c, why) || !read_issuers(c, why) || !read_trust(c, why) || !read_listeners(c, why) ||
-        !read_canaries(c, why)) {
+        !read_canaries(c, why) || !read_attestations(c, why)) {
         gateway_config_free(c);
         return NULL;
     }
@@ -362,6 +373,7 @@ static void copy_as(struct bundle *to, const char *name, const struct bundle *fr
 
 static void fill_worker(struct bundle *b, const struct gateway_config *c)
 {
+    attestation_copy(b, c->attestations, c->conf);
     copy_named(b, c, "issuers", "issuer", "jwks");
     copy_named(b, c, "listen", "listen", "cert");
     copy_named(b, c, "listen", "listen", "key");
@@ -393,6 +405,7 @@ static bool fetches_keys(const struct gateway_config *c)
 
 static void fill_clerk(struct bundle *b, const struct gateway_config *c)
 {
+    attestation_copy(b, c->attestations, c->conf);
     if (c->assertion)
         copy(b, c->assertion, ASSERTION_JWKS);
     copy_named(b, c, "issuers", "issuer", "ca");

@@ -28,6 +28,7 @@ struct gateway_config {
     const char *publish;     /* "127.0.0.1:9464" or NULL */
     struct bundle *files;    /* every file but the CA's, as gateway_bundle names them */
     struct bundle *ca;       /* the CA's, as ca_add_files names them; NULL before gateway_ensure_ca */
+    struct bundle *attestations; /* as attestation_add_files names them */
     struct bundle *assertion; /* as assertion_add_files names them; empty when no service is told who asks */
     char **warnings;         /* "proxy.conf:12:8: services.npm: ..." */
     size_t n_warnings;
@@ -63,6 +64,7 @@ void gateway_digest(const struct gateway_config *c, unsigned char digest[32]);
 /*
  * What a role is handed (give):
  *   every role: "proxy.conf", the effective configuration
+ *   worker and clerk: what attestation_add_files puts in
  *   worker: "issuer.NAME.jwks", "canaries.json" when there are canaries, "ca.system" when a service needs the
  *           system's trust, "service.NAME.ca" for each ca-file, "ca.root.pem", "ca.intermediate.pem" (certificates)
  *   keeper: what ca_add_files puts in; where it grants credentials "issuer.NAME.jwks" and the keys of assertions

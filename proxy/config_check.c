@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "authz/mapping.h"
+#include "base/clock.h"
 #include "net/addr.h"
 #include "net/name.h"
 #include "proxy/limits.h"
@@ -205,14 +206,41 @@ static void warn_destinations(struct gateway_config *c, const struct service *s,
                  service_name(s), d->host);
 }
 
+static void warn_closed(struct gateway_config *c, const struct conf_item *item, const struct service *s, int64_t now_s)
+{
+    struct buf reason = {0};
+
+    attested_explain(service_attested(s), now_s, &reason);
+    warn(c, item, "audit", "services.%s is closed: %.*s; see: exeat audit --help", service_name(s),
+         SLICE_ARG(buf_slice(&reason)));
+    buf_free(&reason);
+}
+
+static void warn_accepted(struct gateway_config *c, const struct conf_item *item, const struct acceptance *a, int64_t now_s)
+{
+    struct buf day = {0};
+
+    attested_day(a->until_s - 1, &day);
+    warn(c, item, "accept", "services.%s accepts %s %s %.*s: %s", conf_name(item), a->check,
+         a->until_s <= now_s ? "no more since" : "until", SLICE_ARG(buf_slice(&day)), a->reason);
+    buf_free(&day);
+}
+
 static void warn_services(struct gateway_config *c)
 {
+    const int64_t now_s = clock_wall_s();
+    const struct acceptance *accepted;
+
     for (size_t i = 0; i < policy_count(c->policy); i++) {
         const struct service *s = policy_service(c->policy, i);
         const struct conf_item *item = conf_find(c->conf, "services", service_name(s));
 
         if (service_is_waived(s))
             warn(c, item, "audit", "services.%s is open without an audit (%s)", service_name(s), service_audit(s));
+        else if (!service_is_open(s, now_s))
+            warn_closed(c, item, s, now_s);
+        for (size_t a = 0; (accepted = service_acceptance(s, a)); a++)
+            warn_accepted(c, item, accepted, now_s);
         if (conf_bool(item, "observe"))
             warn(c, item, "observe", "services.%s only observes: its rules refuse nothing", service_name(s));
         warn_destinations(c, s, item);

@@ -1,6 +1,7 @@
 /* Owns the tables of the sections that belong to no room of their own, and the list of all. */
 #include "authz/issuer.h"
 #include "canary/canary.h"
+#include "handoff/attestation.h"
 #include "journal/log.h"
 #include "proxy/config.h"
 #include "proxy/limits.h"
@@ -57,7 +58,7 @@ static const struct conf_section admin_section = {
     .name = "admin", KEYS(admin_keys), .help = "How the operator's commands reach the running gateway."};
 
 static const struct conf_section *const sections[] = {
-    &gateway_section,  &resolver_section, &listen_section,  &issuers_section, &services_section,
+    &gateway_section,  &resolver_section, &listen_section,  &issuers_section, &services_section, &attesters_section,
     &canaries_section, &journal_section,  &limits_section, &publish_section, &admin_section,
 };
 

@@ -100,9 +100,43 @@ static void write_facts(struct buf *out, const struct metrics *m)
     sample(out, "exeat_build_info", "version", m->version, 1);
     head(out, "exeat_policy_generation", "Generation of the policy in force.", "gauge");
     sample(out, "exeat_policy_generation", "", "", m->generation);
-    head(out, "exeat_service_audit_waived", "Services that are open although nobody audited them.", "gauge");
-    for (size_t i = 0; i < m->n_waived; i++)
-        sample(out, "exeat_service_audit_waived", "service", m->waived[i], 1);
+}
+
+enum fact { FACT_OPEN, FACT_WAIVED, FACT_AGE };
+
+/* False: there is nothing to say of this one. */
+static bool fact_of(const struct metrics *m, const struct service *s, enum fact fact, uint64_t *n)
+{
+    int64_t at_s = service_attested(s)->at_s;
+
+    switch (fact) {
+    case FACT_OPEN:
+        *n = service_is_open(s, m->now_s);
+        return true;
+    case FACT_WAIVED:
+        *n = 1;
+        return service_is_waived(s);
+    default:
+        *n = at_s < m->now_s ? (uint64_t)(m->now_s - at_s) : 0;
+        return at_s > 0;
+    }
+}
+
+static void write_audits(struct buf *out, const struct metrics *m)
+{
+    static const char *const facts[][2] = {
+        [FACT_OPEN] = {"exeat_service_open", "Is the service open: by its last audit, or because that is waived?"},
+        [FACT_WAIVED] = {"exeat_service_audit_waived", "Services that are open although nobody audited them."},
+        [FACT_AGE] = {"exeat_service_audit_age_seconds", "Since the last audit of the service ended, passed or not."},
+    };
+    uint64_t n;
+
+    for (int f = FACT_OPEN; f <= FACT_AGE; f++) {
+        head(out, facts[f][0], facts[f][1], "gauge");
+        for (size_t i = 0; m->policy && i < policy_count(m->policy); i++)
+            if (fact_of(m, policy_service(m->policy, i), (enum fact)f, &n))
+                sample(out, facts[f][0], "service", service_name(policy_service(m->policy, i)), n);
+    }
 }
 
 static void write_issuers(struct buf *out, const struct metrics *m)
@@ -118,6 +152,7 @@ static void write_issuers(struct buf *out, const struct metrics *m)
 void metrics_write(struct buf *out, const struct metrics *m)
 {
     write_facts(out, m);
+    write_audits(out, m);
     write_issuers(out, m);
     write_counters(out, m);
     write_decisions(out, m);

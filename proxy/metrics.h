@@ -5,6 +5,7 @@
 #ifndef PROXY_METRICS_H
 #define PROXY_METRICS_H
 
+#include "authz/policy.h"
 #include "base/buf.h"
 #include "proxy/counters.h"
 
@@ -29,8 +30,8 @@ struct metrics {
     uint64_t generation;
     const struct metrics_page *pages;
     size_t n_pages;
-    const char *const *waived; /* names of services whose audit is waived */
-    size_t n_waived;
+    const struct policy *policy; /* borrowed: services, and what audits say of them; NULL: none */
+    int64_t now_s;               /* wall clock, by which they count */
     const struct metrics_issuer *issuers;
     size_t n_issuers;
 };

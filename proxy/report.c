@@ -29,17 +29,47 @@ static json_t *counters(const struct metrics *m)
     return o;
 }
 
-static json_t *waived(const struct metrics *m, const struct conf *conf)
+static json_t *waived(const struct service *s)
 {
-    json_t *list = json_array();
+    return json_pack("{s:s, s:s}", "service", service_name(s), "audit", service_audit(s));
+}
 
-    for (size_t i = 0; i < m->n_waived; i++) {
-        const struct conf_item *service = conf_find(conf, "services", m->waived[i]);
+static json_t *audited(const struct service *s)
+{
+    const struct attested *a = service_attested(s);
 
-        json_array_append_new(list, json_pack("{s:s, s:s}", "service", m->waived[i], "audit",
-                                              service ? conf_text(service, "audit") : ""));
+    return json_pack("{s:s, s:I, s:I}", "service", service_name(s), "at", (json_int_t)a->at_s, "until", (json_int_t)a->until_s);
+}
+
+static json_t *closed(const struct service *s, int64_t now_s)
+{
+    struct buf why = {0};
+    json_t *one;
+
+    attested_explain(service_attested(s), now_s, &why);
+    one = json_pack("{s:s, s:s%}", "service", service_name(s), "why", buf_slice(&why).ptr, buf_len(&why));
+    buf_free(&why);
+    return one;
+}
+
+/* Each service is in one of three lists. */
+static void add_services(json_t *status, const struct metrics *m)
+{
+    json_t *is_waived = json_array(), *is_audited = json_array(), *is_closed = json_array();
+
+    for (size_t i = 0; m->policy && i < policy_count(m->policy); i++) {
+        const struct service *s = policy_service(m->policy, i);
+
+        if (service_is_waived(s))
+            json_array_append_new(is_waived, waived(s));
+        else if (service_is_open(s, m->now_s))
+            json_array_append_new(is_audited, audited(s));
+        else
+            json_array_append_new(is_closed, closed(s, m->now_s));
     }
-    return list;
+    json_object_set_new(status, "waived", is_waived);
+    json_object_set_new(status, "audited", is_audited);
+    json_object_set_new(status, "closed", is_closed);
 }
 
 static json_t *issuers(const struct metrics *m)
@@ -64,7 +94,7 @@ static bool all_issuers_are_good(const struct metrics *m)
     return true;
 }
 
-void report_status(struct buf *out, struct slice answer, const struct metrics *m, const struct conf *conf)
+void report_status(struct buf *out, struct slice answer, const struct metrics *m)
 {
     json_t *root = read_json(answer), *status = json_object_get(root, "status");
     bool open = metrics_journal_is_open(m);
@@ -75,7 +105,7 @@ void report_status(struct buf *out, struct slice answer, const struct metrics *m
         if (!open || !all_issuers_are_good(m))
             json_object_set_new(status, "ready", json_false());
         json_object_set_new(status, "counters", counters(m));
-        json_object_set_new(status, "waived", waived(m, conf));
+        add_services(status, m);
         json_object_set_new(status, "issuers", issuers(m));
         line = json_dumps(root, JSON_COMPACT);
     }

@@ -5,17 +5,16 @@
 #ifndef PROXY_REPORT_H
 #define PROXY_REPORT_H
 
-#include "base/conf.h"
 #include "proxy/metrics.h"
 
 /* Is this line of the admin socket {"command":COMMAND,...}? */
 bool report_is(struct slice line, const char *command);
 
 /*
- * The answer to an admin client: the supervisor's, with "journal", "counters", "waived" and "issuers" added when it is
- * {"ok":true,"status":{...}}; any other answer stays as it is.
+ * The answer to an admin client: the supervisor's, with "journal", "counters", "issuers", and the services as "waived", "audited" and
+ * "closed" (for want of an audit) added when it is {"ok":true,"status":{...}}; any other answer stays as it is.
  */
-void report_status(struct buf *out, struct slice answer, const struct metrics *m, const struct conf *conf);
+void report_status(struct buf *out, struct slice answer, const struct metrics *m);
 
 /* The body of /readyz: {"ready":true} or {"ready":false,"missing":["worker 1 is down", ...]}; returns ready. */
 bool report_ready(struct buf *out, struct slice answer, const struct metrics *m);

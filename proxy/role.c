@@ -11,8 +11,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/pack.h"
 #include "base/say.h"
+#include "handoff/attestation.h"
 #include "proxy/cell.h"
 #include "proxy/config.h"
 #include "proxy/spawn.h"
@@ -122,7 +124,7 @@ static bool set_read(struct role_set *s, enum role role, uint64_t generation, in
     if (!(s->policy = policy_compile(s->conf, why)))
         return false;
     policy_set_generation(s->policy, generation);
-    return true;
+    return attestation_use(s->policy, s->conf, s->files, clock_wall_s(), why);
 }
 
 static void set_use(struct role_context *c, const struct role_set *s)

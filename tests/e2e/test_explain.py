@@ -50,7 +50,7 @@ def config(tmp_path_factory):
     (AS_IF + ["GET", "https://npm.example:8443/x"], 1, "host_not_listed", "destination"),
     (AS_IF + ["GET", "https://other.example/x"], 1, "host_not_listed", "destination"),
     (AS_IF + ["GET", "https://127.0.0.1/x"], 1, "host_invalid", "request"),
-    (AS_IF + ["GET", "https://closed.example/x"], 1, "service_closed", "service open"),
+    (AS_IF + ["GET", "https://closed.example/x"], 1, "handoff_unattested", "service open"),
     (AS_IF + ["-f", "Authorization: Basic eA==", "GET", "https://npm.example/x"], 1, "credential_foreign",
      "client credentials"),
     (["--sandbox", "s1", "GET", "https://npm.example/x"], 1, "scope_missing", "scope"),

@@ -39,7 +39,7 @@ static const struct {
     {"exact beats suffix", "GET", "https://own.artifacts.corp/status", REASON_ALLOWED, "GET /**"},
     {"exact beats suffix on its own ports alone", "GET", "https://own.artifacts.corp:8443/status", REASON_ALLOWED,
      "GET /status?"},
-    {"a service without an attestation", "GET", "https://closed.test/", REASON_SERVICE_CLOSED, NULL},
+    {"a service without an attestation", "GET", "https://closed.test/", REASON_HANDOFF_UNATTESTED, NULL},
 
     {"a bound segment", "GET", "https://artifacts.corp/api/team-a/x", REASON_ALLOWED, "GET /api/{repo}/**"},
     {"a bound segment with an encoded slash", "GET", "https://artifacts.corp/api/@x%2Fy/x", REASON_ALLOWED,
@@ -83,7 +83,7 @@ static const struct {
     {"CONNECT to its plain port", "CONNECT", "registry.test:80", REASON_ALLOWED, NULL},
     {"CONNECT to another host", "CONNECT", "other.test:443", REASON_HOST_NOT_LISTED, NULL},
     {"CONNECT to another port", "CONNECT", "registry.test:22", REASON_HOST_NOT_LISTED, NULL},
-    {"CONNECT to a closed service", "CONNECT", "closed.test:443", REASON_SERVICE_CLOSED, NULL},
+    {"CONNECT to a closed service", "CONNECT", "closed.test:443", REASON_HANDOFF_UNATTESTED, NULL},
 
     {"npm: metadata", "GET", "https://npm.example/left-pad", REASON_ALLOWED, "GET /*?"},
     {"npm: metadata of a scope", "GET", "https://npm.example/@scope%2fname", REASON_ALLOWED, "GET /*?"},

@@ -16,13 +16,43 @@
 #define UP(role) "{\"role\":\"" role "\",\"index\":0,\"pid\":1,\"uid\":0,\"state\":\"up\",\"restarts\":0}"
 #define STATUS(ready, roles) "{\"ok\":true,\"status\":{\"ready\":" ready ",\"roles\":[" roles "]}}"
 
+enum { NOW = 1800000000 };
+
+/* One of each kind. */
+static const char services[] = "services:\n"
+    "  npm: {hosts: [npm.test], allow: [\"GET /**\"], scope: a, audit: \"waived: not yet\"}\n"
+    "  pypi: {hosts: [pypi.test], allow: [\"GET /**\"], scope: a}\n"
+    "  git: {hosts: [git.test], allow: [\"GET /**\"], scope: a}\n"
+    "  old: {hosts: [old.test], allow: [\"GET /**\"], scope: a}\n";
+static struct policy *policy;
+
+static int make_policy(void **state)
+{
+    static const struct conf_section *const sections[] = {&services_section};
+    struct conf *c = conf_parse(slice_of(services), "t", "/", sections, 1, NULL);
+    static const struct attested git = {NOW - 100, NOW + 100, ""}, old = {NOW - 1000, NOW - 10, ""};
+
+    (void)state;
+    assert_non_null(c);
+    assert_non_null(policy = policy_compile(c, NULL));
+    conf_free(c);
+    policy_set_attested(policy, service_index(policy_find(policy, "git.test", 443)), &git);
+    policy_set_attested(policy, service_index(policy_find(policy, "old.test", 443)), &old);
+    return 0;
+}
+
+static int free_policy(void **state)
+{
+    (void)state;
+    policy_free(policy);
+    return 0;
+}
+
 static struct counters one, two;
 static const struct metrics_page pages[] = {{"worker 0", &one}, {"worker 1", &two}};
 
 static struct metrics make_metrics(bool journal_one, bool journal_two)
 {
-    static const char *const waived[] = {"npm"};
-
     one = two = (struct counters){0};
     one.values[COUNTER_EXCHANGES] = 7;
     two.values[COUNTER_EXCHANGES] = 5;
@@ -31,7 +61,7 @@ static struct metrics make_metrics(bool journal_one, bool journal_two)
     one.decisions[REASON_ALLOWED] = 4;
     two.decisions[REASON_ALLOWED] = 2;
     two.decisions[REASON_HOST_NOT_LISTED] = 1;
-    return (struct metrics){.version = "1.2.3", .generation = 9, .pages = pages, .n_pages = 2, .waived = waived, .n_waived = 1};
+    return (struct metrics){.version = "1.2.3", .generation = 9, .pages = pages, .n_pages = 2, .policy = policy, .now_s = NOW};
 }
 
 static void test_metrics(void **state)
@@ -49,6 +79,12 @@ static void test_metrics(void **state)
         "exeat_build_info{version=\"1.2.3\"} 1\n",
         "exeat_policy_generation 9\n",
         "exeat_service_audit_waived{service=\"npm\"} 1\n",
+        "exeat_service_open{service=\"npm\"} 1\n",
+        "exeat_service_open{service=\"pypi\"} 0\n",
+        "exeat_service_open{service=\"git\"} 1\n",
+        "exeat_service_open{service=\"old\"} 0\n",
+        "exeat_service_audit_age_seconds{service=\"git\"} 100\n",
+        "exeat_service_audit_age_seconds{service=\"old\"} 1000\n",
     };
     struct metrics m = make_metrics(true, false);
     struct buf out = {0};
@@ -60,6 +96,8 @@ static void test_metrics(void **state)
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (!strstr(text, lines[i]))
             fail_msg("no line %s", lines[i]);
+    assert_null(strstr(text, "exeat_service_audit_age_seconds{service=\"pypi\"}"));
+    assert_null(strstr(text, "exeat_service_audit_waived{service=\"git\"}"));
     assert_null(strstr(text, "reason=\"none\""));
     assert_null(strstr(text, "\n\n"));
     free(text);
@@ -132,43 +170,33 @@ static void test_no_page_is_closed(void **state)
     assert_false(metrics_journal_is_open(&m));
 }
 
-static struct conf *make_conf(void)
-{
-    static const struct conf_key keys[] = {{"audit", CONF_TEXT, "", NULL, "", 0}};
-    static const struct conf_section services = {"services", true, keys, 1, ""};
-    static const struct conf_section *const sections[] = {&services};
-    struct conf *c = conf_parse(SLICE("services:\n  npm: {audit: \"waived: not yet\"}\n"), "t", "/", sections, 1, NULL);
-
-    assert_non_null(c);
-    return c;
-}
-
 static void test_status(void **state)
 {
-    struct conf *conf = make_conf();
     struct metrics m = make_metrics(true, true);
     struct buf out = {0};
     char *text;
 
     (void)state;
-    report_status(&out, SLICE("{\"ok\":true,\"status\":{\"ready\":true}}"), &m, conf);
+    report_status(&out, SLICE("{\"ok\":true,\"status\":{\"ready\":true}}"), &m);
     text = buf_take_text(&out);
     assert_non_null(strstr(text, "\"ready\":true"));
     assert_non_null(strstr(text, "\"journal\":{\"open\":true}"));
     assert_non_null(strstr(text, "\"exeat_exchanges_total\":12"));
     assert_non_null(strstr(text, "\"waived\":[{\"service\":\"npm\",\"audit\":\"waived: not yet\"}]"));
+    assert_non_null(strstr(text, "\"audited\":[{\"service\":\"git\",\"at\":1799999900,\"until\":1800000100}]"));
+    assert_non_null(strstr(text, "{\"service\":\"pypi\",\"why\":\"nobody has audited it\"}"));
+    assert_non_null(strstr(text, "{\"service\":\"old\",\"why\":\"its audit of 2027-01-15 counted until 2027-01-15\"}"));
     free(text);
     m = make_metrics(true, false);
-    report_status(&out, SLICE("{\"ok\":true,\"status\":{\"ready\":true}}"), &m, conf);
+    report_status(&out, SLICE("{\"ok\":true,\"status\":{\"ready\":true}}"), &m);
     text = buf_take_text(&out);
     assert_non_null(strstr(text, "\"ready\":false"));
     assert_non_null(strstr(text, "\"journal\":{\"open\":false}"));
     free(text);
-    report_status(&out, SLICE("{\"ok\":false,\"error\":\"no\"}"), &m, conf);
+    report_status(&out, SLICE("{\"ok\":false,\"error\":\"no\"}"), &m);
     text = buf_take_text(&out);
     assert_string_equal(text, "{\"ok\":false,\"error\":\"no\"}");
     free(text);
-    conf_free(conf);
 }
 
 static void test_is_status(void **state)
@@ -210,5 +238,5 @@ int main(void)
         cmocka_unit_test(test_pages),
     };
 
-    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("report", tests, make_policy, free_policy);
 }
