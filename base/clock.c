@@ -152,6 +152,15 @@ static bool parse_offset(struct slice *s, int64_t *seconds)
     return true;
 }
 
+/* month: 0 to 11. */
+static int days_of(int year, int month)
+{
+    static const char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+    return month >= 0 && month < 12 ? days[month] + (month == 1 && leap) : 0;
+}
+
 bool clock_parse(struct slice text, int64_t *wall_ns)
 {
     struct tm tm = {0};
@@ -165,6 +174,8 @@ bool clock_parse(struct slice text, int64_t *wall_ns)
         return false;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
+    if (tm.tm_mday > days_of(tm.tm_year + 1900, tm.tm_mon))
+        return false;
     second = (int64_t)timegm(&tm) - offset;
     if (second > LAST_S || second < -LAST_S)
         return false;

@@ -221,6 +221,18 @@ static void test_values(void **state)
 #define TWO GATEWAY LISTEN "issuers:\n  ci: {jwks: ci.jwks}\n"
 #define CI_ISSUER(more) TWO "  gl: {issuer: 'https://gl.example', jwks-uri: 'https://gl.example/keys', jwks-ca-file: corp-ca.pem, " more "}\n"
 
+/* warning is in the last of n. */
+static void check_warnings(const char *name, const char *text, const char *warning, size_t n)
+{
+    struct gateway_config *c = must(text);
+
+    if (c->n_warnings != n)
+        fail_msg("%s: %zu warnings", name, c->n_warnings);
+    if (n && !strstr(c->warnings[n - 1], warning))
+        fail_msg("%s: %s", name, c->warnings[n - 1]);
+    gateway_config_free(c);
+}
+
 static void test_warnings(void **state)
 {
     static const struct {
@@ -229,8 +241,8 @@ static void test_warnings(void **state)
         {"nothing to say", GOOD, NULL},
         {"a waived audit", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: corp-ca.pem, "
          "audit: \"waived: why not\"}}\n", "services.s is open without an audit (waived: why not)"},
-        {"a service that observes", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
-         "ca-file: corp-ca.pem, observe: true}}\n", "services.s only observes: its rules refuse nothing"},
+        {"a service that nobody audited", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: corp-ca.pem}}\n",
+         "services.s is closed: nobody has audited it; see: exeat audit --help"},
         {"a shared listener", GATEWAY "listen: {a: {address: \"10.0.0.1:1\"}}\n" ISSUER,
          ":2:23: listen.a is shared by sandboxes"},
         {"an issuer with all that can be said", CI_ISSUER("sandbox: '{a}:{b}', map: {'project_path:acme/x': s}"), NULL},
@@ -245,15 +257,27 @@ static void test_warnings(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct gateway_config *c = must(rows[i].text);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_warnings(rows[i].name, rows[i].text, rows[i].warning, rows[i].warning ? 1 : 0);
+}
 
-        if (c->n_warnings != (rows[i].warning ? 1 : 0))
-            fail_msg("%s: %zu warnings", rows[i].name, c->n_warnings);
-        if (rows[i].warning && !strstr(c->warnings[0], rows[i].warning))
-            fail_msg("%s: %s", rows[i].name, c->warnings[0]);
-        gateway_config_free(c);
-    }
+/* Of a service that nobody audited: that is the first warning. */
+static void test_warnings_of_closed_services(void **state)
+{
+    static const struct {
+        const char *name, *text, *warning;
+    } rows[] = {
+        {"a weakness that is accepted", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: corp-ca.pem, "
+         "accept: {AN-1: \"behind a wall until 2199-12-31\"}}}\n", "services.s accepts AN-1 until 2199-12-31: behind a wall"},
+        {"a weakness that was", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: corp-ca.pem, "
+         "accept: {AN-1: \"behind a wall until 2020-12-31\"}}}\n", "services.s accepts AN-1 no more since 2020-12-31"},
+        {"a service that observes", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
+         "ca-file: corp-ca.pem, observe: true}}\n", "services.s only observes: its rules refuse nothing"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_warnings(rows[i].name, rows[i].text, rows[i].warning, 2);
 }
 
 static void test_no_canaries(void **state)
@@ -435,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_files_of_others),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_warnings),
+        cmocka_unit_test(test_warnings_of_closed_services),
         cmocka_unit_test(test_no_canaries),
         cmocka_unit_test(test_bundles),
         cmocka_unit_test(test_roles_read_the_same),
