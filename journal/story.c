@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "journal/view.h"
 
+enum { NO_CODE = 1005 /* RFC 6455 7.1.5 */ };
+
 /* The sentence in b, which is empty after. */
 static void add(json_t *story, struct buf *b)
 {
@@ -174,6 +176,22 @@ static bool is_news(const struct story *s)
            !has_reason(s->dial, code);
 }
 
+static void tell_websocket(json_t *story, struct buf *b, const json_t *r)
+{
+    int64_t client = view_number(r, "websocket.client_frames", -1), code = view_number(r, "websocket.close", 0);
+
+    if (client < 0)
+        return;
+    buf_printf(b, "It was a WebSocket: %" PRId64 " frame%s came from the client, %" PRId64 " from the service", client,
+               client == 1 ? "" : "s", view_number(r, "websocket.service_frames", 0));
+    if (code == NO_CODE)
+        buf_text(b, "; it was closed without a code");
+    else if (code)
+        buf_printf(b, "; it was closed with %" PRId64, code);
+    buf_char(b, '.');
+    add(story, b);
+}
+
 static void tell_result(json_t *story, struct buf *b, const struct story *s)
 {
     const json_t *r = s->result;
@@ -201,6 +219,7 @@ static void tell_result(json_t *story, struct buf *b, const struct story *s)
     put(b, "; outcome: ", r, "outcome");
     buf_char(b, '.');
     add(story, b);
+    tell_websocket(story, b, r);
 }
 
 static void tell_tunnel(json_t *story, struct buf *b, const struct story *s)

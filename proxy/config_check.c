@@ -243,6 +243,8 @@ static void warn_services(struct gateway_config *c)
             warn_accepted(c, item, accepted, now_s);
         if (conf_bool(item, "observe"))
             warn(c, item, "observe", "services.%s only observes: its rules refuse nothing", service_name(s));
+        if (service_allows_websocket(s) && service_enforces_edges(s))
+            warn(c, item, "websocket", "services.%s: handoff-edges: enforce does not reach into its WebSockets", service_name(s));
         warn_destinations(c, s, item);
     }
 }

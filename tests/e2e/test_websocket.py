@@ -451,6 +451,14 @@ def test_explain_knows_ws_and_wss(gateway):
         assert (done.returncode, json.loads(done.stdout)["reason"]) == (status, reason), url
 
 
+def test_check_warns_that_nobody_reads_where_messages_send_on_to(own):
+    said = "handoff-edges: enforce does not reach into its WebSockets"
+    g = own(more="websocket: allow\n    handoff-edges: enforce")
+    assert exeat("config", "check", config=g.config).stderr.count(said) == 2
+    g.config.write_text(g.config.read_text().replace("websocket: allow", "websocket: refuse"))
+    assert said not in exeat("config", "check", config=g.config).stderr
+
+
 # ---- limits and ends
 
 
@@ -1121,7 +1129,8 @@ def test_a_real_client_is_told_why(real, canary_of_real):
     code, reason = asyncio.run(talk())
     assert code == 1008 and reason.startswith("exeat canary_leak ")
     digits = reason.rsplit(" ", 1)[1]
-    assert "canary" in exeat("why", digits, config=real.config).stdout
+    story = exeat("why", digits, config=real.config).stdout
+    assert "canary_leak" in story and "It was a WebSocket: 2 frames came from the client, 1 from the service; it was closed with 1008." in story
 
 
 @pytest.fixture
