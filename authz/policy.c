@@ -380,6 +380,11 @@ static bool is_own(const struct service *s, struct slice name)
     return s->own_field && field_is_same(name, slice_of(s->own_field));
 }
 
+bool service_strips_ranges(const struct service *s)
+{
+    return s->strips_ranges;
+}
+
 bool service_is_credential(const struct service *s, struct slice name)
 {
     return field_meaning(name) & FIELD_CREDENTIAL || is_own(s, name);
@@ -395,6 +400,8 @@ bool service_forwards_field(const struct service *s, struct slice name)
         return s->credentials == CREDENTIALS_ALLOW;
     if (service_reads_answers(s) && slice_is_nocase(name, "accept-encoding"))
         return false;
+    if (s->strips_ranges && (slice_is_nocase(name, "range") || slice_is_nocase(name, "if-range")))
+        return false; /* RFC 9110 14.2: whoever gets it may ignore it */
     if (slice_equals_nocase(name, SLICE("Host")) || slice_equals_nocase(name, SLICE("Content-Length")))
         return true;
     for (size_t i = 0; i < s->n_fields; i++)

@@ -71,6 +71,8 @@ bool service_enforces_edges(const struct service *s); /* handoff-edges: enforce 
 const struct destination *service_destination(const struct service *s, size_t i);
 /* Are its answers to come without a content coding, so that they can be looked through: for the gateway's credential, or for edges? */
 bool service_reads_answers(const struct service *s);
+/* Are only whole answers had from it? A part that comes all the same is refused. */
+bool service_strips_ranges(const struct service *s);
 bool service_asserts_once(const struct service *s); /* assert.once: each request has a token of its own there */
 /* Is this request field a credential to this service: by its name, or as the gateway's own? */
 bool service_is_credential(const struct service *s, struct slice name);
@@ -78,7 +80,7 @@ bool service_is_credential(const struct service *s, struct slice name);
  * Is this request field forwarded? forward-fields or the preset: what they list. Neither: everything but fields that
  * claim what only a gateway may say (X-Forwarded-For, X-HTTP-Method-Override, ...). Credentials only with
  * client-credentials: allow, hop-by-hop fields never, Host and Content-Length always: they are the proxy's to write.
- * Accept-Encoding not where service_reads_answers.
+ * Accept-Encoding not where service_reads_answers, Range and If-Range not where service_strips_ranges.
  */
 bool service_forwards_field(const struct service *s, struct slice name);
 const char *service_audit(const struct service *s); /* "waived: reason", or "" */

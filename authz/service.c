@@ -49,6 +49,8 @@ static const struct conf_key keys[] = {
     {"exchange.audience", CONF_TEXT, NULL, NULL, "audience to ask for; else the name of the service", 0},
     {"exchange.resource", CONF_TEXT, NULL, NULL, "resource to ask for", 0},
     {"exchange.scope", CONF_TEXT, NULL, NULL, "scope to ask for; else the one the service wants of leave tokens", 0},
+    {"ranges", CONF_CHOICE, "auto", "auto|allow|strip",
+     "Range of requests; auto strips it where the gateway's own credential goes in, which could come back piece by piece", 0},
     {"inject-plain", CONF_CHOICE, "refused", "refused|accepted", "the gateway's credential over plain HTTP, to be read on the way",
      0},
     {"shared-identity", CONF_CHOICE, "refused", "refused|accepted",
@@ -430,6 +432,7 @@ static bool read_own_field(const struct conf_item *item, struct service *s, stru
         s->own_field = copy(name);
     }
     s->asserts_once = conf_has(item, "assert.as") && conf_bool(item, "assert.once");
+    s->strips_ranges = strcmp(conf_text(item, "ranges"), "strip") == 0 || (s->own_field && strcmp(conf_text(item, "ranges"), "auto") == 0);
     return true;
 }
 

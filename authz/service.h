@@ -45,6 +45,7 @@ struct service {
     size_t n_binds;
     enum service_credentials credentials;
     char *own_field; /* that the gateway puts in itself; NULL: none */
+    bool strips_ranges; /* whole answers only */
     bool asserts_once;
     struct slice *fields; /* that are forwarded; none: all that may be */
     size_t n_fields;

@@ -197,6 +197,8 @@ static enum exchange_state suspect(struct exchange *x, const struct head *h, enu
 {
     if (h->status == 401)
         vouch_distrust(x);
+    if (h->status == 206 && service_strips_ranges(x->decision.service))
+        return service_failed(x, REASON_UPSTREAM_MALFORMED, "a part (206) that nobody asked for");
     if (framing != FRAMING_NONE && coding_of(h) != CODING_NONE && !service_allows_unscannable(x->decision.service))
         return service_failed(x, REASON_ANSWER_UNSCANNABLE, NULL);
     return EXCHANGE_STAY;

@@ -687,6 +687,31 @@ def test_answers_are_asked_for_without_an_encoding(injecting, tls):
     assert (answer.status, answer.reason) == (502, "answer_unscannable")
 
 
+def partial(request):
+    """A service that gives parts of what it was shown (RFC 9110 14.2), to who asks for parts."""
+    text = request.field("Authorization").encode()
+    if not request.field("Range"):
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole"
+    return b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 8-11/%d\r\nContent-Length: 4\r\n\r\n%s" % (len(text), text[8:12])
+
+
+def test_it_does_not_come_back_range_by_range(injecting, tls, gateway, token, origin):
+    tls.script = partial
+    try:
+        for fields in ("Range: bytes=8-11\r\n", "range: bytes=8-11\r\nIf-Range: \"a\"\r\n", "Range: bytes=0-1, 8-11\r\n"):
+            answer, seen = inside(injecting, "bearer", tls, fields=fields)
+            assert (answer.status, answer.body) == (200, b"whole") and seen.field("Range") is None and seen.field("If-Range") is None
+        assert injecting.wait_for(kind="decision", service="bearer")[-1]["http"]["dropped"] == "Range"
+        tls.script = lambda r: partial(r).replace(b"200 OK", b"206 Partial Content")  # by itself
+        answer, _ = inside(injecting, "bearer", tls)
+        assert (answer.status, answer.reason) == (502, "upstream_malformed")
+    finally:
+        tls.script = ok
+    # Where no credential of ours goes, parts are had as ever.
+    answer, seen = ask(gateway, token, "allow.test", "Range: bytes=0-1\r\n", origin)
+    assert answer.status == 200 and seen.field("Range") == "bytes=0-1"
+
+
 def test_trace_would_show_it_and_is_refused(injecting, tls):
     wire = injecting.tunnel("bearer.test", injecting.token("web"))
     wire.send("TRACE /x HTTP/1.1\r\nHost: bearer.test\r\n\r\n")

@@ -82,6 +82,39 @@ static void written_fields_stand_for_the_presets(void **state)
     policy_free(p);
 }
 
+static void ranges_are_had_where_no_credential_goes_in(void **state)
+{
+    static const struct {
+        const char *name, *more;
+        bool forwarded;
+    } rows[] = {
+        {"a plain service", "", true},
+        {"asked to be stripped", "    ranges: strip\n", false},
+        {"with a credential", "    credential: {from: \"file:/c\"}\n", false},
+        {"with a credential, and allowed", "    credential: {from: \"file:/c\"}\n    ranges: allow\n", true},
+        {"with an assertion", "    assert: {as: bearer}\n", false},
+        {"with an exchange", "    exchange: {at: \"https://sts.test/token\"}\n", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct buf text = {0};
+        struct policy *p;
+        const struct service *s;
+        char *yaml;
+
+        buf_printf(&text, "services:\n  a:\n    hosts: [a.test]\n    scope: a\n    allow: [\"GET /**\"]\n%s", rows[i].more);
+        yaml = buf_take_text(&text);
+        p = compile(yaml, NULL);
+        s = policy_service(p, 0);
+        if (service_forwards_field(s, SLICE("Range")) != rows[i].forwarded || service_forwards_field(s, SLICE("if-range")) != rows[i].forwarded ||
+            service_strips_ranges(s) == rows[i].forwarded || !service_forwards_field(s, SLICE("If-Match")))
+            fail_msg("%s", rows[i].name);
+        policy_free(p);
+        free(yaml);
+    }
+}
+
 /* A service a with what it needs, and the lines of a row. */
 #define A "services:\n  a:\n    hosts: [a.test]\n    scope: a:read\n"
 #define RULE "    allow: [\"GET /**\"]\n"
@@ -307,6 +340,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_forwarded_by_list),
         cmocka_unit_test(written_fields_stand_for_the_presets),
+        cmocka_unit_test(ranges_are_had_where_no_credential_goes_in),
         cmocka_unit_test(configurations_are_judged_with_their_place),
         cmocka_unit_test(limits_follow_from_the_rules),
         cmocka_unit_test(rules_of_ones_own_stand_for_the_presets_and_deny_is_added),
