@@ -28,7 +28,7 @@ enum { READ_COUNT = sizeof LIST(READ_FIELDS) / sizeof(char *) - 1, READ_TARGET =
 static const struct preset presets[] = {
     {
         .name = "npm-read",
-        .help = "npm: packages and tarballs of a registry at the root of its host; no search, audit, accounts or publishing",
+        .help = "npm: packages and tarballs of a registry; no search, audit, accounts or publishing",
         .allow = LIST("GET /*?",                   /* metadata; "@scope%2Fname" is one segment */
                       "GET /@*/*?",                /* the same, with a slash */
                       "GET /*/-/*.tgz?",           /* a tarball; of "@scope%2Fname" too */
@@ -42,7 +42,7 @@ static const struct preset presets[] = {
     },
     {
         .name = "pypi-read",
-        .help = "pip: the pages of projects in the simple index (PEP 503, 691), metadata and files of a registry at the root of its host; "
+        .help = "pip: the pages of projects in the simple index (PEP 503, 691), metadata and files of a registry; "
                 "no search, no uploads",
         .allow = LIST("GET,HEAD /simple/*?", "GET,HEAD /simple/*/?",
                       "GET,HEAD /packages/**/*.whl?", "GET,HEAD /packages/**/*.whl.metadata?", /* PEP 658 */
@@ -85,7 +85,7 @@ static const struct preset presets[] = {
     },
     {
         .name = "cargo-read",
-        .help = "cargo: the sparse index (RFC 2789) at the root of its host or in /index/, and crates; no search, owners, yanking or "
+        .help = "cargo: the sparse index (RFC 2789), at the root or in /index/, and crates; no search, owners, yanking or "
                 "publishing",
         .allow = LIST("GET /config.json?", "GET /1/*?", "GET /2/*?", "GET /*/*/*?", /* "3/a/abc", "ex/ea/exeat-hello" */
                       "GET /index/config.json?", "GET /index/*/*/*?", /* shorter names there: see above */
@@ -152,7 +152,8 @@ static void put_list(struct buf *out, const char *label, const char *const *list
 void preset_help(struct buf *out)
 {
     buf_text(out, "\n## Presets\n\n"
-                  "What `preset` of a service stands for. Request fields that are not among the forwarded ones are dropped and recorded.\n"
+                  "What `preset` of a service stands for; with `preset-path: /npm`, below /npm. Request fields that are not among the forwarded\n"
+                  "ones are dropped and recorded.\n"
                   "\nEvery preset forwards: ");
     for (size_t i = 0; presets[0].fields[i]; i++)
         buf_printf(out, "%s`%s`", i ? ", " : "", presets[0].fields[i]);

@@ -14,6 +14,7 @@ enum { BODY_DEFAULT = 1 << 20 };
 
 static const struct conf_key keys[] = {
     {"preset", CONF_CHOICE, "none", PRESET_CHOICES, "rules, fields and limits of a kind of client; never hosts", 0},
+    {"preset-path", CONF_TEXT, "", NULL, "the folder that the preset's rules are for, as /npm; empty: the root of the hosts", 0},
     {"hosts", CONF_LIST, NULL, NULL, "host names, or *.suffix for all names below", CONF_REQUIRED},
     {"ports", CONF_LIST, NULL, NULL, "TLS ports; 443 when neither these nor plain-ports are written", 0},
     {"plain-ports", CONF_LIST, "", NULL, "ports for plain HTTP", 0},
@@ -267,21 +268,50 @@ static bool read_rule_list(const struct conf_item *item, const char *key, struct
     return true;
 }
 
-static void add_preset_rules(struct service *s, struct rules *to, const char *const *rules)
+/* Those of a preset, in the folder that preset-path names. */
+static bool add_preset_rules(const struct conf_item *item, struct service *s, struct rules *to, const char *const *rules,
+                             struct fault *why)
 {
-    for (; *rules; rules++)
-        if (!add_rule(s, to, *rules, to == &s->deny, NULL))
-            abort();
+    const char *folder = conf_text(item, "preset-path");
+    struct fault bad = {0};
+    bool ok = true;
+
+    for (; ok && *rules; rules++) {
+        const char *path = strchr(*rules, '/');
+        struct buf text = {0};
+        char *whole;
+
+        buf_printf(&text, "%.*s%s%s", (int)(path - *rules), *rules, folder, path);
+        whole = buf_take_text(&text);
+        ok = add_rule(s, to, whole, to == &s->deny, &bad);
+        free(whole);
+    }
+    return ok || conf_refuse(item, "preset-path", -1, why, "%s", bad.text);
+}
+
+static bool check_preset_path(const struct conf_item *item, const struct service *s, struct fault *why)
+{
+    struct slice folder = slice_of(conf_text(item, "preset-path"));
+
+    if (folder.len == 0)
+        return true;
+    if (!s->preset)
+        return conf_refuse(item, "preset-path", -1, why, "it says where a preset's rules are: say which preset");
+    if (folder.ptr[0] != '/' || slice_ends(folder, SLICE("/")) || strpbrk(folder.ptr, "*{}? "))
+        return conf_refuse(item, "preset-path", -1, why, "expected a folder such as /npm or /api/npm/all, without wildcards, found \"%s\"",
+                           folder.ptr);
+    return true;
 }
 
 static bool read_rules(const struct conf_item *item, struct service *s, struct fault *why)
 {
-    if (!read_rule_list(item, "allow", s, &s->allow, why) || !read_rule_list(item, "deny", s, &s->deny, why))
+    if (!check_preset_path(item, s, why) || !read_rule_list(item, "allow", s, &s->allow, why) ||
+        !read_rule_list(item, "deny", s, &s->deny, why))
         return false;
-    if (s->preset && s->allow.count == 0)
-        add_preset_rules(s, &s->allow, s->preset->allow);
-    if (s->preset)
-        add_preset_rules(s, &s->deny, s->preset->deny);
+    if (s->preset && s->allow.count == 0 && !add_preset_rules(item, s, &s->allow, s->preset->allow, why))
+        return false;
+    if (s->preset && !add_preset_rules(item, s, &s->deny, s->preset->deny, why))
+        return false;
     for (size_t i = 0; i < s->n_binds; i++)
         if (!s->binds[i].used)
             return conf_refuse(item, "bind", -1, why, "no allow rule captures {%s}", s->binds[i].name);

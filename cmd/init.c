@@ -268,7 +268,7 @@ const struct command command_init = {
     .help = "Writes DIR/proxy.conf and what it needs: a CA, whose root sandboxes are to trust, and its intermediate for "
             "the listed hosts; an issuer of leave tokens with a fresh key; a few canaries to plant; an empty journal. "
             "Nothing is overwritten: DIR must be new or empty.\n\n"
-            "Presets: npm-read, pypi-read, git-clone.\n",
+            "Presets: npm-read, pypi-read, debian-read, oci-pull, git-clone, cargo-read, go-proxy, maven-read.\n",
     .examples = "  exeat init run\n"
                 "  exeat init --service pkgs=npm.example,npm-read --service files=artifacts.corp:8443 run\n",
     .options = options,

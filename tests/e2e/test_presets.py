@@ -121,6 +121,12 @@ def test_the_services_of_the_page_are_a_configuration(tmp_path, gateway):
     assert all(f"preset: {preset}," in listed for preset in PRESETS.values())
 
 
+@pytest.mark.parametrize("words", [("init", "--help"), ("config", "help"), ("config", "schema")])
+def test_every_preset_is_named_where_people_look(words):
+    text = exeat(*words).stdout
+    assert all(preset in text for preset in PRESETS.values())
+
+
 def sections():
     page = (TREE / "docs/clients.md").read_text().split("## Installing from registries", 1)[1].split("## When something is refused", 1)[0]
     found = re.findall(r"(?ms)^### (\w+)\n.*?^```sh\n(.*?)^```", page)

@@ -199,17 +199,22 @@ static const struct row {
 
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
-static struct policy *compile_preset(const char *name)
+static struct policy *compile_in_folder(const char *name, const char *folder)
 {
     struct fault why = {0};
     struct policy *p;
-    char text[200];
+    char text[300];
 
-    snprintf(text, sizeof text, "services:\n  a:\n    preset: %s\n    hosts: [a.test]\n    scope: a\n    audit: \"waived: a test\"\n",
-             name);
+    snprintf(text, sizeof text, "services:\n  a:\n    preset: %s\n    preset-path: \"%s\"\n    hosts: [a.test]\n    scope: a\n"
+             "    audit: \"waived: a test\"\n", name, folder);
     if (!(p = compile(text, &why)))
         fail_msg("%s: %s", name, why.text);
     return p;
+}
+
+static struct policy *compile_preset(const char *name)
+{
+    return compile_in_folder(name, "");
 }
 
 static struct decision ask(const struct policy *p, const struct row *r)
@@ -240,6 +245,31 @@ static void what_a_client_asks_is_allowed_and_what_is_near_it_refused(void **sta
         if (d.reason != rows[i].reason)
             fail_msg("%s, %s: %s %s: %s (%s)", rows[i].preset, rows[i].name, rows[i].method, rows[i].target,
                      reason_get(d.reason)->code, d.detail);
+        policy_free(p);
+    }
+}
+
+static const struct row in_folder[] = {
+    {"npm-read", "metadata", "GET", "/api/npm/all/left-pad", REASON_ALLOWED},
+    {"npm-read", "a tarball of a scoped package", "GET", "/api/npm/all/@corp/hello/-/hello-2.0.0.tgz", REASON_ALLOWED},
+    {"npm-read", "search", "GET", "/api/npm/all/-/v1/search", REASON_DENIED_BY_RULE},
+    {"npm-read", "publishing", "PUT", "/api/npm/all/left-pad", REASON_METHOD_NOT_ALLOWED},
+    {"npm-read", "at the root", "GET", "/left-pad", REASON_PATH_NOT_ALLOWED},
+    {"npm-read", "beside the folder", "GET", "/api/npm/other/left-pad", REASON_PATH_NOT_ALLOWED},
+    {"npm-read", "above it", "GET", "/api/npm/all", REASON_PATH_NOT_ALLOWED},
+    {"git-clone", "a repository of the group", "POST", "/api/npm/all/hello.git/git-upload-pack", REASON_ALLOWED},
+    {"git-clone", "a repository of another group", "POST", "/api/hello.git/git-upload-pack", REASON_PATH_NOT_ALLOWED},
+};
+
+static void in_a_folder_the_rules_are_for_that_alone(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof in_folder / sizeof *in_folder; i++) {
+        struct policy *p = compile_in_folder(in_folder[i].preset, "/api/npm/all");
+        struct decision d = ask(p, &in_folder[i]);
+
+        if (d.reason != in_folder[i].reason)
+            fail_msg("%s, %s: %s (%s)", in_folder[i].preset, in_folder[i].name, reason_get(d.reason)->code, d.detail);
         policy_free(p);
     }
 }
@@ -318,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_client_asks_is_allowed_and_what_is_near_it_refused),
+        cmocka_unit_test(in_a_folder_the_rules_are_for_that_alone),
         cmocka_unit_test(every_rule_has_its_row),
         cmocka_unit_test(the_choices_are_the_table),
         cmocka_unit_test(presets_only_read),
