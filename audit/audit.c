@@ -130,10 +130,12 @@ static void hold_back(const struct audit *a, struct audit_result *r)
     struct finding *f = &r->finding;
     const struct evidence *e = &r->evidence;
 
-    if (f->verdict != VERDICT_PASS && f->verdict != VERDICT_NA)
-        return;
     if (e->n && count(e, OUTCOME_METHOD) == e->n)
         finding_set(f, VERDICT_NOT_RUN, "the manifest allows none of its methods");
+    if (f->verdict != VERDICT_PASS && f->verdict != VERDICT_NA)
+        return;
+    if (count(e, OUTCOME_METHOD))
+        finding_set(f, VERDICT_INCONCLUSIVE, "the manifest does not allow all of its methods: %zu of %zu were sent", e->n - count(e, OUTCOME_METHOD), e->n);
     else if (count(e, OUTCOME_BUDGET) && a->is_dead)
         finding_set(f, VERDICT_INCONCLUSIVE, "the service stopped answering: %d time-outs in a row, then nothing more was sent", SILENT_MAX);
     else if (count(e, OUTCOME_BUDGET))

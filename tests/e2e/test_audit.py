@@ -1,0 +1,290 @@
+"""`exeat audit` against services that misbehave, and what it promises whoever they are: no packet elsewhere, no secret in a report, an end."""
+import base64
+import contextlib
+import http.server
+import json
+import re
+import socket
+import subprocess
+import threading
+import time
+import xml.etree.ElementTree
+
+import pytest
+
+from gateway import EXEAT, PATIENCE, clean_environment
+
+SECRET = "reader-credential-0123456789abcdef"
+SECRET2 = "other-credential-0123456789abcdef"
+ALL = ["--active", "--tenant2", "--issuer-key", "--beacon"]
+LISTENER = "127.0.93.7"
+
+
+def audit(directory, port, *words, reach="", service="", sections="", host="127.0.0.1", name="s"):
+    """(exit status, the report or the words on stderr)"""
+    for key, secret in (("reader", SECRET), ("other", SECRET2)):
+        (directory / f"{key}.token").write_text(secret)
+        (directory / f"{key}.token").chmod(0o600)
+    (directory / "manifest.yaml").write_text(
+        "owner: { name: tests, statement: ours }\n"
+        f"reach: {{ timeout: 300ms, requests: 1000{reach} }}\n{sections}"
+        f"services:\n  {name}:\n    url: http://{host}:{port}\n"
+        "    credential: { from: \"file:reader.token\" }\n    tenant2: { from: \"file:other.token\" }\n" + service)
+    p = subprocess.run([str(w) for w in (EXEAT, "audit", "s", "-m", directory / "manifest.yaml", "--format", "json", "--rate", 1000, *words)],
+                       capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
+    return p.returncode, json.loads(p.stdout) if p.stdout else p.stderr
+
+
+@contextlib.contextmanager
+def serve(handle, address="127.0.0.1"):
+    """handle(socket, the first bytes that came, how many came before): one thread for each connection."""
+    server = socket.create_server((address, 0), backlog=256)
+    heads, open_ = [], []
+
+    def one(client):
+        with contextlib.suppress(OSError), client:
+            head = client.recv(65536)
+            heads.append(head)
+            handle(client, head, len(heads) - 1)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                open_.append(client)
+                threading.Thread(target=one, args=(client,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield server.getsockname()[1], heads
+    finally:
+        server.close()
+        for c in open_:
+            c.close()
+
+
+def verdicts(report):
+    return {c["check"]: c["verdict"] for c in report["checks"]}
+
+
+def answer(status, body=b"", **fields):
+    lines = "".join(f"{k.replace('_', '-')}: {v}\r\n" for k, v in fields.items())
+    return f"HTTP/1.1 {status} X\r\n{lines}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+
+
+def honest(client, head, _):
+    """Demands its credential, and has nothing else to say."""
+    lines = head.decode("latin1").split("\r\n")
+    ours = any(line == f"Authorization: Bearer {SECRET}" for line in lines)
+    if not ours:
+        client.sendall(answer(401, b"{}", WWW_Authenticate="Bearer", Content_Type="application/json"))
+    elif lines[0] == "GET /ok HTTP/1.1":
+        client.sendall(answer(200, b'{"ok":1}', Content_Type="application/json"))
+    else:
+        client.sendall(answer(404 if lines[0].startswith(("GET", "HEAD")) else 405, b"{}", Content_Type="application/json"))
+
+
+# ---- bad input: a verdict with why, never a hang, never a pass
+
+
+def stall(client, head, _):
+    time.sleep(PATIENCE)
+
+
+def flood(client, head, _):
+    client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        client.sendall(b"x" * 65536)
+
+
+def flood_head(client, head, _):
+    client.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        client.sendall(b"X-Field: " + b"x" * 1000 + b"\r\n")
+
+
+def drip(client, head, _):
+    for byte in answer(200, b"x" * 1000):
+        client.sendall(bytes([byte]))
+        time.sleep(0.05)
+
+
+def another_protocol(client, head, _):
+    client.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+    time.sleep(0.05)
+
+
+@pytest.mark.parametrize("bad", [stall, flood_head, drip, another_protocol], ids=lambda f: f.__name__)
+def test_what_is_no_answer_is_no_pass(tmp_path, bad):
+    with serve(bad) as (port, heads):
+        status, report = audit(tmp_path, port, *ALL, service="    protected: [/ok]\n")
+    assert status == 1 and not report["passing"]
+    assert not [c["check"] for c in report["checks"] if c["verdict"] == "pass"]
+    assert {"AN-1"} <= {c["check"] for c in report["checks"] if c["verdict"] == "inconclusive"}
+    assert all(c["note"] for c in report["checks"])
+    if bad in (stall, drip):
+        assert len(heads) < 20, "it went on asking somebody who does not answer"
+
+
+def test_a_flood_ends(tmp_path):
+    with serve(flood) as (port, _):
+        status, report = audit(tmp_path, port, service="    protected: [/ok]\n")
+    assert status == 1 and verdicts(report)["AN-1"] == "open"
+
+
+def test_a_redirect_is_not_followed(tmp_path):
+    with serve(lambda c, h, n: c.sendall(answer(302, Location="/again"))) as (port, heads):
+        status, report = audit(tmp_path, port, service="    protected: [/ok]\n")
+    assert status == 1 and not any(b"/again" in h.split(b"\r\n")[0] for h in heads)
+
+
+def test_a_service_that_changes_while_it_is_audited(tmp_path):
+    def changing(client, head, n):
+        honest(client, head, n) if n < 60 else client.sendall(answer(503))
+
+    with serve(changing) as (port, _):
+        status, report = audit(tmp_path, port, service="    protected: [/ok]\n")
+    assert status == 1 and "pass" not in verdicts(report).values()
+    assert any("differently now" in c["note"] for c in report["checks"])
+
+
+def test_nothing_listens(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        port = s.getsockname()[1]
+    status, said = audit(tmp_path, port)
+    assert status == 3 and "nothing listens" in said
+
+
+# ---- promises
+
+
+def test_no_packet_to_an_address_that_is_not_named(tmp_path):
+    with serve(honest, "127.0.93.9") as (port, heads):
+        for words, reach, service, host in [
+            ("another address", ', ranges: ["127.0.0.1/32"]', "", "127.0.93.9"),
+            ("a name that is there", ', ranges: ["127.0.0.1/32"]', "    address: 127.0.93.9\n", "named.test"),
+            ("a further URL", ', ranges: ["127.0.0.1/32"]', f'    also: ["http://127.0.93.9:{port}"]\n', "127.0.0.1"),
+        ]:
+            status, said = audit(tmp_path, port, reach=reach, service=service, host=host)
+            assert status == 2 and "reach.ranges" in said and "manifest.yaml:" in said, words
+        assert not heads
+        assert audit(tmp_path, port, "--check", "AN-1", host="127.0.93.9", service="    protected: [/ok]\n")[0] == 1 and heads  # it would have been heard
+
+
+def test_only_methods_that_are_allowed(tmp_path):
+    with serve(honest) as (port, heads):
+        _, report = audit(tmp_path, port, *ALL, service="    protected: [/ok]\n    methods: [GET]\n    write: \"/{nonce}\"\n")
+    assert {h.split()[0] for h in heads} == {b"GET"}
+    assert verdicts(report)["PW-4"] == "not-run" and verdicts(report)["RL-9"] == "not-run" and verdicts(report)["AN-1"] == "pass"
+
+
+def test_nothing_is_written_unless_asked_for(tmp_path):
+    with serve(honest) as (port, heads):
+        _, report = audit(tmp_path, port, service="    protected: [/ok]\n    write: \"/{nonce}\"\n")
+    assert not {h.split()[0] for h in heads} & {b"DELETE", b"MKCOL", b"PROPPATCH", b"LOCK", b"COPY", b"MOVE", b"PATCH"}
+    assert all(verdicts(report)[c] == "not-run" for c in ("AN-3", "AN-4", "PW-1", "PW-4", "XT-1", "CN-3"))
+
+
+def test_the_budget_is_kept(tmp_path):
+    with serve(honest) as (port, heads):
+        status, report = audit(tmp_path, port, "--requests", 25, service="    protected: [/ok]\n")
+    assert len(heads) == report["requests"] == 25 and status == 1
+    assert any("budget of 25 requests" in c["note"] for c in report["checks"])
+
+
+def test_every_request_says_who_asks(tmp_path):
+    with serve(honest) as (port, heads):
+        audit(tmp_path, port, service="    protected: [/ok]\n")
+    agents = {m.group(1) for h in heads if (m := re.search(rb"\r\nUser-Agent: (exeat-audit/\S+ \(x[a-z0-9]{19}\))\r\n", h))}
+    assert len(agents) == 1 and sum(b"exeat-audit" in h for h in heads) == len(heads)
+
+
+def test_no_secret_in_any_report(tmp_path):
+    def mirror(client, head, _):
+        client.sendall(answer(200 if SECRET.encode() in head else 401, head, Content_Type="text/plain", X_Said=head.split(b"\r\n")[0].decode("latin1")))
+
+    files = {k: tmp_path / f"report.{k}" for k in ("html", "sarif", "junit", "exchanges")}
+    with serve(mirror) as (port, _):
+        status, report = audit(tmp_path, port, *ALL, *(w for k, f in files.items() for w in (f"--{k}", f)), service="    protected: [/ok]\n    write: \"/{nonce}\"\n")
+    assert status == 1
+    said = json.dumps(report) + "".join(f.read_text() for f in files.values())
+    for secret in (SECRET, SECRET2):
+        for form in (secret, base64.b64encode(secret.encode()).decode().rstrip("="), secret.encode().hex()):
+            assert form not in said
+    # What it looked for it found: the mirror is no good service.
+    assert verdicts(report)["CR-3"] == "fail" and verdicts(report)["TV-14"] == "fail"
+
+
+# ---- passing, and what the owner accepts
+
+
+def test_passing_is_what_the_owner_accepts_with_a_date(tmp_path):
+    service = "    protected: [/ok]\n    write: \"/{nonce}\"\n"
+    with serve(honest) as (port, _):
+        status, first = audit(tmp_path, port, *ALL, service=service)
+        against = [c["check"] for c in first["checks"] if c["against"]]
+        assert status == 1 and against
+        accept = ", ".join(f'{c}: "no fixture here until 2099-12-31"' for c in against)
+        status, report = audit(tmp_path, port, *ALL, service=service + f"    accept: {{ {accept} }}\n")
+        assert status == 0 and report["passing"], [c for c in report["checks"] if c["against"]]
+        assert [a["check"] for a in report["accepted"]] == against
+        for reason in ("for ever", "no fixture here until 2020-01-01"):
+            status, report = audit(tmp_path, port, *ALL, service=service + f"    accept: {{ {accept.replace('no fixture here until 2099-12-31', reason)} }}\n")
+            assert status == 1 and not report["accepted"], reason
+
+
+def test_the_listener_says_who_came(tmp_path):
+    """A service that fetches what `url` says, with a credential of its own."""
+    def fetcher(client, head, n):
+        m = re.search(rb"[?&]url=http://([^/ &]+)(/[^ &]*)", head.split(b"\r\n")[0])
+        if m and m.group(1).decode() == "listener.test":
+            with socket.create_connection((LISTENER, port_of["listener"]), 5) as s:
+                s.sendall(b"GET " + m.group(2) + b" HTTP/1.1\r\nHost: listener.test\r\nAuthorization: Bearer the-services-own\r\n\r\n")
+                s.recv(100)
+        honest(client, head, n)
+
+    with socket.create_server((LISTENER, 0)) as s:
+        port_of = {"listener": s.getsockname()[1]}
+    sections = f"listener: {{ addresses: [{LISTENER}], ports: [{port_of['listener']}], outside: listener.test, inside: listener.test, bare: {LISTENER} }}\n"
+    with serve(fetcher) as (port, _):
+        _, report = audit(tmp_path, port, *ALL, sections=sections, service="    protected: [/ok]\n")
+        _, without = audit(tmp_path, port, sections=sections, service="    protected: [/ok]\n")
+    checks = {c["check"]: c for c in report["checks"]}
+    assert checks["FU-1"]["verdict"] == "fail" and checks["FU-9"]["verdict"] == checks["CR-5"]["verdict"] == "fail"
+    assert "Authorization" in checks["FU-9"]["note"] and checks["FU-1"]["listener"]
+    assert report["capabilities"]["relays"] and report["capabilities"]["relays-to"] == ["listener.test"]
+    assert checks["RL-1"]["verdict"] == "pass"
+    assert {c["check"]: c["verdict"] for c in without["checks"]}["FU-1"] == "not-run"
+
+
+# ---- reports
+
+
+def test_reports_can_be_read(tmp_path):
+    files = {k: tmp_path / f"report.{k}" for k in ("html", "sarif", "junit", "exchanges")}
+    with serve(honest) as (port, heads):
+        _, report = audit(tmp_path, port, *ALL, *(w for k, f in files.items() for w in (f"--{k}", f)), service="    protected: [/ok]\n")
+    assert report["schema"] == "exeat.audit/1" and len(report["checks"]) == 129 == sum(report["counts"].values())
+    junit = xml.etree.ElementTree.parse(files["junit"]).getroot()
+    assert len(junit.findall(".//testcase")) == 129
+    assert len(junit.findall(".//failure")) == sum(c["against"] for c in report["checks"]) == sum(int(s.get("failures")) for s in junit)
+    assert len(junit.findall(".//skipped")) == sum(int(s.get("skipped")) for s in junit)
+    run = json.loads(files["sarif"].read_text())["runs"][0]
+    rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
+    assert len(rules) == len(set(rules)) == 129 and all(rules[r["ruleIndex"]] == r["ruleId"] and r["message"]["text"] for r in run["results"])
+    assert all((r["level"] == "none") == (r["kind"] != "fail") for r in run["results"])
+    page = files["html"].read_text()
+    assert "does not pass" in page and "<script" not in page and not re.search(r"(src|href)=\"(?!#)", page)
+    exchanges = [json.loads(line) for line in files["exchanges"].read_text().splitlines()]
+    assert len([x for x in exchanges if x["answer"] != "not sent"]) == report["requests"] == len(heads)
+    assert all(re.fullmatch("[0-9a-f]{64}", x["request"]) for x in exchanges)
+
+
+def test_a_check_that_there_is_not(tmp_path):
+    status, said = audit(tmp_path, 1, "--check", "XX-1")
+    assert status == 2 and "no check" in said
+
+
+def test_a_name_that_was_nearly_right(tmp_path):
+    status, said = audit(tmp_path, 1, name="ss")
+    assert status == 2 and "did you mean ss?" in said
