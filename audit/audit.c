@@ -134,7 +134,9 @@ static void hold_back(const struct audit *a, struct audit_result *r)
         finding_set(f, VERDICT_NOT_RUN, "the manifest allows none of its methods");
     if (f->verdict != VERDICT_PASS && f->verdict != VERDICT_NA)
         return;
-    if (count(e, OUTCOME_METHOD))
+    if (e->n && !turn_answered(a->baselines[0].good ? a->baselines[0].good : a->baselines[0].none))
+        finding_set(f, VERDICT_INCONCLUSIVE, "nothing can be compared: the service gave no answer at all to what should be answered");
+    else if (count(e, OUTCOME_METHOD))
         finding_set(f, VERDICT_INCONCLUSIVE, "the manifest does not allow all of its methods: %zu of %zu were sent", e->n - count(e, OUTCOME_METHOD), e->n);
     else if (count(e, OUTCOME_BUDGET) && a->is_dead)
         finding_set(f, VERDICT_INCONCLUSIVE, "the service stopped answering: %d time-outs in a row, then nothing more was sent", SILENT_MAX);

@@ -196,10 +196,25 @@ static bool came_to(const struct evidence *e, unsigned port)
     return false;
 }
 
+/* Do RL-1 to RL-4 all say whether it relays? */
+static bool is_told(const struct audit *a)
+{
+    for (size_t i = 0; i < a->n_results; i++) {
+        const struct audit_result *r = &a->results[i];
+        bool is_one = slice_starts(slice_of(r->check->id), SLICE("RL-")) && r->check->id[3] >= '1' && r->check->id[3] <= '4' && !r->check->id[4];
+
+        if (is_one && r->finding.verdict != VERDICT_PASS && r->finding.verdict != VERDICT_FAIL)
+            return false;
+    }
+    return true;
+}
+
 /* Where other protocols live decides: a relay of web pages alone has web ports, of which there are many. */
 static void judge_ports(const struct evidence *e, struct finding *f)
 {
-    if (e->audit->route == ROUTE_NONE)
+    if (e->audit->route == ROUTE_NONE && !is_told(e->audit))
+        finding_set(f, VERDICT_INCONCLUSIVE, "whether it relays at all is not known (RL-1 to RL-4)");
+    else if (e->audit->route == ROUTE_NONE)
         finding_set(f, VERDICT_PASS, "it relays nowhere, so to no other port");
     else if (came_to(e, 22) || came_to(e, 25))
         finding_set(f, VERDICT_FAIL, "it relays to port %d as well: no port is closed", came_to(e, 22) ? 22 : 25);

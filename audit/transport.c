@@ -285,8 +285,6 @@ static enum outcome outcome_of(CURLcode code, const struct turn *x)
     switch (code) {
     case CURLE_OK:
         return OUTCOME_ANSWERED;
-    case CURLE_PARTIAL_FILE:
-        return buf_len(&x->head) ? OUTCOME_ANSWERED : OUTCOME_CLOSED;
     case CURLE_OPERATION_TIMEDOUT:
         return OUTCOME_TIMEOUT;
     case CURLE_COULDNT_CONNECT:
@@ -301,8 +299,8 @@ static enum outcome outcome_of(CURLcode code, const struct turn *x)
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
         return OUTCOME_NOISE;
-    default:
-        return OUTCOME_CLOSED;
+    default: /* one that began and broke off is no answer, and no refusal either */
+        return buf_len(&x->head) ? OUTCOME_NOISE : OUTCOME_CLOSED;
     }
 }
 
@@ -434,7 +432,7 @@ static enum outcome converse(struct transport *s, const struct probe *p, curl_so
         return OUTCOME_TIMEOUT;
     if (buf_len(&x->head) == 0)
         return OUTCOME_CLOSED;
-    if (!read_status(x))
+    if (slice_search(buf_slice(&x->head), SLICE("\r\n\r\n")) < 0 || !read_status(x))
         return OUTCOME_NOISE;
     if (x->status / 100 == 2 && p->inside.len && write_all(s, fd, p->inside, until_ms))
         read_some(s, fd, &x->body, clock_mono_ms() + TUNNEL_WAIT_MS);
