@@ -307,6 +307,12 @@ def test_a_content_is_cut_before_it_sends_on_to_nowhere_declared(gateway, token,
     assert result["reason"] == "handoff_undeclared" and host in result["detail"] and edge in result["detail"]
 
 
+@pytest.mark.parametrize("kind,text", [("application/json", '{"dl":"https://half.test/a'), ("text/html", "<a href=https://half.test/a")])
+def test_a_content_that_ends_inside_a_reference_is_judged_by_what_is_there(gateway, token, origin, kind, text):
+    got = ask(gateway, token, origin, "enforced.test", answer(text, kind))
+    assert (got.status, got.reason) == (502, "handoff_undeclared")
+
+
 @pytest.mark.parametrize("size", [99, 1000, 100000])
 @pytest.mark.parametrize("framed", ["chunked", "length", "close"])
 def test_a_long_content_is_cut_before_the_reference(gateway, token, origin, size, framed):
@@ -378,7 +384,7 @@ UNREADABLE = [
     answer('{"dl":"x"}'.encode("utf-16"), "application/json"),
     answer('{"dl":"x"}', "application/json; charset=utf-16"),
     answer('<a title="<a href=x>', "text/html"),
-    answer('"x"}', "application/json", status="206 Partial Content", fields="Content-Range: bytes 3-6/9\r\n"),
+    answer('"x"', "application/json", status="206 Partial Content", fields="Content-Range: bytes 3-5/9\r\n"),
     answer(gzip.compress(b'{"dl":"x"}'), "application/json", fields="Content-Encoding: gzip\r\n"),
     answer(b"whatever", "application/json", fields="Content-Encoding: br\r\n"),
     answer(b"whatever", "text/plain", fields="Content-Encoding: br\r\n"),
