@@ -28,7 +28,7 @@ static const char text[] =
     "limits: {body-collect: 4k, websocket-idle: 2m, event-stream-idle: 2m, websocket-message: 400k}\n"
     "services:\n"
     "  registry: {hosts: [registry.test], ports: [443], plain-ports: [80], allow: [\"GET,HEAD /pkg/**\"],\n"
-    "             ca-file: ca.pem, scope: read, audit: \"waived: a test\"}\n"
+    "             ca-file: ca.pem, scope: read, handoff-edges: enforce, audit: \"waived: a test\"}\n"
     "  upload: {hosts: [upload.test], ports: [443], plain-ports: [80], allow: [\"GET,POST,PUT /up/**\"],\n"
     "           ca-file: ca.pem, scope: write, audit: \"waived: a test\"}\n"
     "  talk: {hosts: [talk.test], plain-ports: [80], allow: [\"GET /ws/**\"], websocket: allow,\n"
