@@ -22,14 +22,14 @@ const char *edge_kind_text(enum edge_kind k)
 
 struct edge edge_unread(const char *why)
 {
-    return (struct edge){.kind = EDGE_UNREAD, .unclear = true, .why = why, .to.query = slice_make("", 0)};
+    return (struct edge){.kind = EDGE_UNREAD, .unclear = true, .why = why, .text = slice_make("", 0), .to.query = slice_make("", 0)};
 }
 
 bool edge_make(enum edge_kind kind, const struct reference *from, struct slice text, bool cut, int64_t now_s, struct edge *out)
 {
     enum reference_kind r;
 
-    *out = (struct edge){.kind = kind, .why = ""};
+    *out = (struct edge){.kind = kind, .why = "", .text = text};
     r = reference_read(from, text, cut, &out->to);
     if (r == REFERENCE_NONE || r == REFERENCE_SAME)
         return false;

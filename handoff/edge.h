@@ -47,6 +47,7 @@ enum edge_kind {
 struct edge {
     enum edge_kind kind;
     struct reference to;      /* UNREAD: nothing but "" */
+    struct slice text;        /* the reference as it was written, maybe only its beginning; borrowed */
     bool unclear;             /* where it leads is anybody's guess; to.host has what stands there */
     bool downgrade;           /* from https to what can be read on the way */
     bool presigned;
@@ -106,8 +107,8 @@ enum edge_format edge_guess(struct slice piece);
 
 struct edge_reader;
 
-/* Gives a reader of one content, JSON or HTML; sink is copied. */
-struct edge_reader *edge_reader_new(enum edge_format format, const struct edge_sink *sink);
+/* Gives a reader of one content, JSON or HTML; sink is copied. guessed: what turns out to be no JSON is no matter. */
+struct edge_reader *edge_reader_new(enum edge_format format, bool guessed, const struct edge_sink *sink);
 void edge_reader_free(struct edge_reader *r);
 /*
  * Read on. *safe: so many bytes of all that came may go on, whatever found will say: those of a reference that is not whole

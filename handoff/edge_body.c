@@ -13,7 +13,7 @@ struct edge_reader {
     struct json_reader *json;
     struct html_reader *html;
     uint64_t total, safe;
-    bool stopped, over; /* over: nothing further is read of it */
+    bool guessed, stopped, over; /* over: nothing further is read of it */
 };
 
 /* ---- JSON ---- */
@@ -222,7 +222,7 @@ enum edge_format edge_guess(struct slice piece)
     return EDGE_FORMAT_GUESS;
 }
 
-struct edge_reader *edge_reader_new(enum edge_format format, const struct edge_sink *sink)
+struct edge_reader *edge_reader_new(enum edge_format format, bool guessed, const struct edge_sink *sink)
 {
     static const struct html_handler handler = {watches_tag, wants_attribute, take_attribute, on_ambiguous};
     struct edge_reader *r = calloc(1, sizeof *r);
@@ -230,6 +230,7 @@ struct edge_reader *edge_reader_new(enum edge_format format, const struct edge_s
     if (!r)
         abort();
     r->sink = *sink;
+    r->guessed = guessed;
     if (format == EDGE_FORMAT_JSON)
         r->json = json_reader_new(wants_member, take_value, r);
     else
@@ -264,8 +265,12 @@ static bool read_on(struct edge_reader *r, struct slice bytes, uint64_t *safe)
         j = json_read(r->json, bytes, safe);
     else
         h = html_read(r->html, bytes, safe);
+    if (j == JSON_BROKEN && r->guessed)
+        return r->over = true;
+    if (j == JSON_BROKEN)
+        return lose(r, "JSON whose brackets do not match");
     if (j == JSON_LOST)
-        return lose(r, "JSON whose brackets do not match, or lie too deep");
+        return lose(r, "JSON that lies too deep, or is in an encoding that is not read");
     if (h == HTML_LOST)
         return lose(r, "HTML in an encoding that is not read");
     return j == JSON_FINE && h == HTML_FINE;

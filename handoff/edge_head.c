@@ -290,12 +290,17 @@ static bool is_wide(struct slice parameters)
     return false;
 }
 
+/* Of several types, in one field or in more, the first that is read counts. */
 static void read_type(struct slice value, struct edge_glance *g)
 {
-    ptrdiff_t end = slice_find(value, ';');
+    size_t end = 0;
 
-    g->format = format_named(slice_trim(end < 0 ? value : slice_cut(value, 0, (size_t)end)));
-    g->wide = g->format != EDGE_FORMAT_NONE && end >= 0 && is_wide(slice_from(value, (size_t)end));
+    if (g->format == EDGE_FORMAT_JSON || g->format == EDGE_FORMAT_HTML)
+        return;
+    while (end < value.len && value.ptr[end] != ';' && value.ptr[end] != ',')
+        end++;
+    g->format = format_named(slice_trim(slice_cut(value, 0, end)));
+    g->wide = g->format != EDGE_FORMAT_NONE && is_wide(slice_from(value, end));
 }
 
 struct edge_glance edge_glance(const struct head *h)

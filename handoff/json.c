@@ -275,7 +275,7 @@ static void open_level(struct json_reader *r, bool is_array)
 static void close_level(struct json_reader *r, bool is_array)
 {
     if (!r->depth || top(r)->is_array != is_array)
-        r->state = JSON_LOST;
+        r->state = JSON_BROKEN;
     else
         r->depth--;
 }

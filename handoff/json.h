@@ -30,7 +30,8 @@ void json_reader_free(struct json_reader *r);
 enum json_state {
     JSON_FINE,
     JSON_STOPPED, /* value said so; that value begins at *safe */
-    JSON_LOST,    /* brackets that do not match, NUL, too deep: what follows means nothing */
+    JSON_BROKEN,  /* brackets that do not match: what follows means nothing, to nobody */
+    JSON_LOST,    /* NUL, too deep: it may mean something to others */
 };
 
 /*

@@ -76,7 +76,7 @@ static struct entry *entry_new(struct edges *e, const struct sight *s, struct sl
     if (!at)
         abort();
     at->sight = *s;
-    at->sight.edge.to.query = slice_make("", 0);
+    at->sight.edge.to.query = at->sight.edge.text = slice_make("", 0);
     at->sight.service = at->service = text_copy(slice_of(s->service));
     at->sight.host = at->host = text_copy(slice_of(s->host));
     at->sight.listed = at->listed = text_copy(slice_of(s->listed));

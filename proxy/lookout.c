@@ -74,15 +74,28 @@ static void explain(struct exchange *x, const struct lookout *w, const struct ed
                  e->unclear ? ", as far as it can be told" : "");
 }
 
-static bool on_edge(void *arg, const struct edge *e)
+/* No record repeats a secret, nor does a refusal: a service may send on to a host that is one. */
+static void withhold(const struct exchange *x, struct edge *e)
+{
+    struct hit hit = scanner_text_with(x->worker->scanner, e->text, exchange_token(x));
+
+    if (!hit.found && x->grant)
+        hit = grant_look(x->grant, e->text);
+    if (hit.found)
+        snprintf(e->to.host, sizeof e->to.host, "(withheld)");
+}
+
+static bool on_edge(void *arg, const struct edge *found)
 {
     const struct lookout *w = arg;
     struct exchange *x = w->exchange;
     struct worker *k = x->worker;
-    struct sight s = {.edge = *e, .id = x->id, .service = service_name(x->decision.service), .host = x->request.host,
-                      .listed = listed_by(w, e), .declared = is_declared(w, e)};
+    struct sight s = {.edge = *found, .id = x->id, .service = service_name(x->decision.service), .host = x->request.host,
+                      .listed = listed_by(w, found), .declared = is_declared(w, found)};
+    const struct edge *e = &s.edge;
     const struct sight *tell;
 
+    withhold(x, &s.edge);
     s.refused = w->enforces && !s.declared && e->kind != EDGE_ALT_SVC; /* that field goes no further anyway */
     worker_count(k, COUNTER_EDGES, 1);
     worker_count(k, COUNTER_EDGES_UNDECLARED, !s.declared);
@@ -149,7 +162,7 @@ static bool pass_unread(struct exchange *x, const char *why, bool enforces)
     return on_edge(&w, &e);
 }
 
-static void open_lookout(struct exchange *x, enum edge_format format, bool gzip, bool enforces)
+static void open_lookout(struct exchange *x, enum edge_format format, bool guessed, bool gzip, bool enforces)
 {
     struct lookout *w = malloc(sizeof *w);
     struct edge_sink sink;
@@ -161,7 +174,7 @@ static void open_lookout(struct exchange *x, enum edge_format format, bool gzip,
     w->enforces = enforces;
     w->skipped = x->down.total;
     sink = sink_of(w);
-    w->reader = edge_reader_new(format, &sink);
+    w->reader = edge_reader_new(format, guessed, &sink);
     w->gunzip = gzip ? gunzip_new() : NULL;
     x->lookout = w;
 }
@@ -193,7 +206,7 @@ static bool plan(struct exchange *x, const struct head *h, const struct edge_gla
     if (why)
         return pass_unread(x, why, enforces);
     if (g->format != EDGE_FORMAT_GUESS)
-        open_lookout(x, g->format, coding == CODING_GZIP, enforces);
+        open_lookout(x, g->format, false, coding == CODING_GZIP, enforces);
     else if (h->status != 206 && coding == CODING_NONE)
         x->edges = EDGE_FORMAT_GUESS;
     return true;
@@ -243,7 +256,7 @@ static bool on_content(void *arg, struct slice bytes, uint64_t *safe)
     if (x->edges == EDGE_FORMAT_GUESS && bytes.len) {
         x->edges = edge_guess(bytes);
         if (x->edges == EDGE_FORMAT_JSON) {
-            open_lookout(x, EDGE_FORMAT_JSON, false, service_enforces_edges(x->decision.service));
+            open_lookout(x, EDGE_FORMAT_JSON, true, false, service_enforces_edges(x->decision.service));
             x->lookout->skipped -= bytes.len; /* they are counted already */
         }
     }

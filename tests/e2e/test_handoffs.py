@@ -61,7 +61,10 @@ def gateway(tmp_path_factory, origin, secure, pki):
     listed += service("other", origin.port)
     listed += service("registry", secure.port, f"{tls}\n    handoff-edges: enforce\n    {DECLARED}", "ports: [443, 8443]")
     listed += service("upload", secure.port, tls, "ports: [443]")
-    g = Gateway(tmp_path_factory.mktemp("handoffs") / "state", listed).start()
+    g = Gateway(tmp_path_factory.mktemp("handoffs") / "state", listed)
+    exeat("canary", "new", "--sandbox", "sb-1", "--kind", "npm", config=g.config)
+    g.canary = json.loads((g.directory / "canaries.json").read_text())["canaries"][0]["value"]
+    g.start()
     yield g
     assert g.stop() == 0, g.output().decode()
 
@@ -245,6 +248,19 @@ def test_a_body_is_not_sent_on_to_another_host(gateway, token, origin, status):
     assert ask(gateway, token, origin, "observed.test", there, method="POST", body=b"secret plans").status == status
 
 
+@pytest.mark.parametrize("place", ["https://{secret}/", "https://{secret}.test/", "https://x.test/{secret}"])
+@pytest.mark.parametrize("host", ["observed.test", "enforced.test"])
+def test_a_secret_in_a_place_is_not_repeated(gateway, token, origin, host, place):
+    """A canary that a service sends clients on to: neither the record nor the refusal has it."""
+    secret = gateway.canary
+    raw = answer(status="302 Found", fields=f"Location: {place.format(secret=secret)}\r\n", kind="")
+    got = ask(gateway, token, origin, host, raw)
+    assert got.status == (302 if host == "observed.test" else 502) and (got.status == 302 or secret.encode() not in got.raw)
+    wait_for_edge(gateway, host[:-5], host="(withheld)")
+    text = "".join(p.read_text() for p in (gateway.directory / "journal").glob("*.ndjson"))
+    assert secret not in text and secret.lower() not in text.lower()
+
+
 def test_edges_are_counted(gateway, token, origin):
     def counts():
         text = urllib.request.urlopen(f"http://127.0.0.1:{gateway.publish}/metrics", timeout=PATIENCE).read().decode()
@@ -373,7 +389,7 @@ def test_what_nobody_follows_passes(gateway, token, origin):
     """Names beside those that clients follow, relative links, types that send nobody on."""
     for kind, text in [("application/json", '{"homepage":"https://x.test","dist":{"tarball":"../a.tgz"}}'), ("text/html", "<a href=../x>"),
                        ("image/png", "<a href=https://x.test>"), ("text/plain", "<a href=https://x.test>"), ("application/json", ""),
-                       ("application/zip", '{"dl":"https://x.test"}')]:
+                       ("application/zip", '{"dl":"https://x.test"}'), ("text/plain", "[a] (b]] {c"), ("application/octet-stream", "{[}")]:
         got = ask(gateway, token, origin, "enforced.test", answer(text, kind))
         assert (got.status, got.raw) == (200, text.encode()), kind
 
@@ -383,6 +399,7 @@ UNREADABLE = [
     answer('{"a":' * 70, "application/json"),
     answer('{"dl":"x"}'.encode("utf-16"), "application/json"),
     answer('{"dl":"x"}', "application/json; charset=utf-16"),
+    answer('{"a":' * 70, "text/plain"),
     answer('<a title="<a href=x>', "text/html"),
     answer('"x"', "application/json", status="206 Partial Content", fields="Content-Range: bytes 3-5/9\r\n"),
     answer(gzip.compress(b'{"dl":"x"}'), "application/json", fields="Content-Encoding: gzip\r\n"),

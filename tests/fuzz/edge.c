@@ -34,7 +34,7 @@ static struct edge_sink sink_of(struct found *f)
 static uint64_t read_all(enum edge_format format, struct slice text, unsigned seed, struct found *f)
 {
     struct edge_sink sink = sink_of(f);
-    struct edge_reader *r = edge_reader_new(format, &sink);
+    struct edge_reader *r = edge_reader_new(format, false, &sink);
     uint64_t safe = 0, before = 0, fed = 0;
     bool on = true;
 

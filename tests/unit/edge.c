@@ -123,6 +123,7 @@ static const struct type_row {
     {"text/plain", EDGE_FORMAT_GUESS, false},
     {"application/octet-stream", EDGE_FORMAT_GUESS, false},
     {"", EDGE_FORMAT_GUESS, false},
+    {"application/json, text/html", EDGE_FORMAT_JSON, false},
     {"image/png", EDGE_FORMAT_NONE, false},
     {"application/zip", EDGE_FORMAT_NONE, false},
 };
@@ -252,7 +253,7 @@ static const struct body_row {
 static void read_text(enum edge_format format, struct slice text, size_t step, struct found *f, uint64_t *safe)
 {
     struct edge_sink sink = sink_of(f);
-    struct edge_reader *r = edge_reader_new(format, &sink);
+    struct edge_reader *r = edge_reader_new(format, false, &sink);
     uint64_t before = 0, fed = 0;
 
     *safe = 0;
