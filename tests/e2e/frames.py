@@ -160,3 +160,23 @@ class Service:
         self.socket.shutdown(socket.SHUT_RDWR)
         self.thread.join()
         self.socket.close()
+
+
+class Echo(Service):
+    """Says every message back, and its close frame, for as long as the client likes."""
+
+    def serve(self, connection):
+        super().serve(connection)
+        try:
+            self.talk(self.waiting.get_nowait())
+        except (OSError, Closed, queue.Empty):
+            pass
+        finally:
+            connection.close()
+
+    def talk(self, here):
+        opcode = None
+        while opcode != CLOSE:
+            fin, opcode, payload = here.hear()
+            if opcode != PONG:
+                here.say(PONG if opcode == PING else opcode, payload, fin)

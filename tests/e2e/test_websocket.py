@@ -21,6 +21,7 @@ from gateway import PATIENCE, Closed, Gateway, connect_head, exeat, free_port, w
 from relay import Relay
 from test_bound import keep, listen
 
+SANITIZED = os.environ.get("SANITIZED") == "1"
 SERVICE = """
   {name}-{kind}:
     hosts: [{name}.test]
@@ -731,7 +732,7 @@ def test_a_message_of_ten_megabytes_is_not_held(own, service):
         thread.start()
         time.sleep(0.5)
         assert thread.is_alive()
-        assert memory_of(g) - before < 4096
+        assert memory_of(g) - before < 4096 or SANITIZED  # which keeps what was freed
         assert there.message() == (BINARY, payload)
         thread.join()
     s.wire.close()

@@ -5,6 +5,7 @@ import socket
 import time
 
 import load
+from frames import BINARY, CLOSE, Speaker, handshake
 from gateway import Wire, connect_head
 
 OK = {200}
@@ -18,10 +19,12 @@ class Mixed(load.Client):
     """
 
     KINDS = ["close", "keep", "tunnel", "big", "upload", "big-chunked", "pipelined", "tunnel-big", "keep", "resets", "halves",
-             "unlisted", "denied", "canary", "junk", "aborted", "slow", "malformed", "expect"]
+             "unlisted", "denied", "canary", "junk", "aborted", "slow", "malformed", "expect", "socket", "socket-leak", "socket-left"]
     # What each may hear. 502 and cuts of "resets" and "halves" are the origin's doing.
     MEANT = {"resets": {502}, "halves": {None}, "unlisted": {403}, "denied": {403}, "canary": {403}, "junk": {407, 429},
-             "malformed": {400}, "aborted": {"gone"}}
+             "malformed": {400}, "aborted": {"gone"}, "socket": {101}, "socket-leak": {403}, "socket-left": {"gone"}}
+    # A close frame of the gateway's, as the status that an answer would have had.
+    CLOSED = {1001: 503, 1008: 403, 1011: 502}
     # A role was just ended: what else may be heard then.
     IN_A_FAULT = {None, 502, 503, 504}
 
@@ -57,7 +60,7 @@ class Mixed(load.Client):
             self.outcomes.append((path, status, reason, ended - began))
 
     def once(self, kind, path):
-        special = getattr(self, "do_" + kind, None)
+        special = getattr(self, "do_" + kind.replace("-", "_"), None)
         return [special(path)] if special else super().once("close" if kind in ("resets", "halves") else kind, path)
 
     def plain(self, path, text):
@@ -121,6 +124,49 @@ class Mixed(load.Client):
             return self.judge(path, wire.response() if answer.status == 100 else answer)
         finally:
             wire.close()
+
+
+    def socket(self, path, talk):
+        """A WebSocket to the service that says everything back."""
+        wire = self.gateway.connect()
+        try:
+            wire.send(handshake(target=f"http://other.test/ws{path}", host="other.test", fields=f"Proxy-Authorization: Bearer {self.token}\r\n"))
+            answer = wire.response()
+            return talk(path, Speaker(wire, True)) if answer.status == 101 else self.judge(path, answer)
+        finally:
+            wire.close()
+
+    def say(self, here, payload):
+        """None, or the code of the close frame that came in place of an answer."""
+        here.say(BINARY, payload)
+        heard = b""
+        while len(heard) < len(payload):
+            fin, opcode, piece = here.hear()
+            if opcode == CLOSE:
+                return self.CLOSED[int.from_bytes(piece[:2], "big")]
+            heard += piece
+        return None if heard == payload else "false end"
+
+    def do_socket(self, path):
+        def talk(path, here):
+            for n in (1, 300, 70000):
+                if status := self.say(here, self.random.randbytes(n)):
+                    return path, status, None
+            here.close()
+            code, _ = here.closed()
+            return path, self.CLOSED.get(code, 101), "switched and closed"
+
+        return self.socket(path, talk)
+
+    def do_socket_leak(self, path):
+        return self.socket(path, lambda path, here: (path, self.say(here, self.canary.encode()), "in a close frame"))
+
+    def do_socket_left(self, path):
+        def talk(path, here):
+            here.say(BINARY, self.random.randbytes(50000), fin=False)
+            return path, "gone", None
+
+        return self.socket(path, talk)
 
 
 class Watch(load.Watch):
