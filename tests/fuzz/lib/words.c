@@ -93,12 +93,9 @@ const struct word words_responses[] = {
     {"frame-close", "\x88\x02\x03\xe8"},
     {"frame-leak", "\x82\x20$C"},
     {"away", "HTTP/1.1 302 Found\r\nLocation: https://away.test/\r\nContent-Length: 0\r\n\r\n"},
-    {"json", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"dl\":\"/here\"}\n"},
     {"json-away", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
                   "f\r\n{\"dl\":\"https://\r\n20\r\naway.test/\",\"api\":\"//away.test\"}\r\n0\r\n\r\n"},
     {"json-large", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 300028\r\n\r\n{\"x\":\"$L\",\"dl\":\"//away.test/\"}"},
-    {"json-open", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{\"dl\":\"https://away.te"},
-    {"html-packed", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08z"},
 };
 const size_t words_n_responses = N(words_responses);
 
