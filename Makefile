@@ -158,7 +158,7 @@ ifneq ($(E2E),)
 	@$(RUN_E2E) -m alone $(PYTEST) tests/e2e || [ $$? = 5 ]
 endif
 
-scenario: test-deps all ## the case behind this, with real programs: a canary leaves through a package proxy, and through Exeat it does not
+scenario: test-deps all ## the case behind this, with real programs: a canary leaves through a package proxy; Exeat, the audit and the door
 	@$(PYTHON) -B tests/lab/scenario.py $(SCENARIO) $(abspath $(B)/exeat)
 
 programs: test-deps all ## real programs, weak and hardened, answer as the audit's answer sheet says (PYTEST='-k squid')

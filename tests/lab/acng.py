@@ -25,10 +25,10 @@ def start(fixture):
     world, directory = fixture.world, fixture.world.directory
     conf = directory / "conf"
     for d in (conf, directory / "cache", directory / "log"):
-        d.mkdir()
+        d.mkdir(exist_ok=True)
     (conf / "acng.conf").write_text(COMMON.format(directory=directory, port=PORT) + SETTINGS[fixture.setting])
     if fixture.setting == "hardened":
         (conf / "security.conf").write_text("AdminAuth: admin:not-guessed-0123\n")
-    world.run("apt-cacher-ng", "/usr/sbin/apt-cacher-ng", "-c", conf)
+    fixture.process = world.run("apt-cacher-ng", "/usr/sbin/apt-cacher-ng", "-c", conf)
     world.ready(PORT)
     fixture.port = PORT

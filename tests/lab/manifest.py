@@ -54,6 +54,7 @@ def of_acng(fixture):
     kind: http
     protected: [/fxrep/pool/ok_1.0_all.deb]
     fetch: "/fxrep/pool/{nonce}_1.0_all.deb"
+    write: "/fxrep/pool/{nonce}_2.0_all.deb"
     admin: [/acng-report.html]
 """
 

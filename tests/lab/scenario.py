@@ -1,7 +1,8 @@
 """
 `make scenario`: the case that this project comes from, with real programs. A sandbox may use one package proxy, an apt-cacher-ng as
 Debian ships it, and nothing else. Act 1: a squid with an allowlist of hosts stands before it, and a canary leaves through the package
-proxy. Act 2: Exeat stands there, and the same moves are stopped, each with its record. The sandbox has a network of its own, from
+proxy. Act 2: Exeat stands there, and the same moves are stopped, each with its record. Act 3: the audit finds what the package proxy does for
+anybody, and without a waiver the service is closed. Act 4: hardened, the package proxy passes the audit. The sandbox has a network of its own, from
 which one wire leads to the door. Status 0: it went as it must.
 """
 import argparse
@@ -14,12 +15,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import acng
-from upstream import Upstream
-from world import IMPOSSIBLE, NAMES, PATIENCE, POSSIBLE, SERVICE, World, wait_until
+from manifest import HEAD
+from upstream import PORTS, Upstream
+from world import IMPOSSIBLE, NAKED, NAMES, PATIENCE, POSSIBLE, SERVICE, World, wait_until
 
 PACKAGES = "packages.test"
 DOOR, INSIDE = "10.77.0.1", "10.77.0.2"
@@ -58,12 +61,29 @@ services:
     plain-ports: [{packages_port}]
     addresses: ["{service}:{packages_port}"]
     scope: packages:read
-    audit: "waived: act 3 audits it"
-canaries: {{ file: canaries.json, on-leak: block }}
+{audit}canaries: {{ file: canaries.json, on-leak: block }}
 journal: {{ directory: journal }}
 publish: {{ address: "127.0.0.1:9464" }}
 admin: {{ address: "unix:admin.sock" }}
 """
+
+
+WAIVED = '    audit: "waived: act 3 audits it"\n'
+MANIFEST = """\
+    kind: http
+    protected: [/fxrep/debian/pool/main/exeat-hello_1.0_all.deb]
+    fetch: "/fxrep/debian/pool/{nonce}_1.0_all.deb"
+    write: "/fxrep/debian/pool/{nonce}_2.0_all.deb"
+    admin: [/acng-report.html]
+"""
+# What a program without logins cannot do, and its owner takes upon himself, for a while.
+ACCEPTED = """\
+    accept:
+      AN-1: "it has no logins, and is reached through the gateway alone; until {date}"
+      AS-10: "as AN-1; until {date}"
+      RL-11: "names of packages go to the listed archive alone; until {date}"
+"""
+CONDUIT = ("RL-1", "RL-4", "RL-8", "FU-6", "CN-4")  # what Act 1 went out by
 
 
 def paint(code, text):
@@ -115,7 +135,8 @@ class Act:
 
 class Scenario:
     def __init__(self, exeat, top):
-        self.exeat, self.top = exeat, top
+        self.exeat, self.top, self.reports = exeat, top, exeat.parent / "scenario"
+        self.reports.mkdir(exist_ok=True)
         self.outside = World(top / "outside", NAMES | {PACKAGES: SERVICE})
         self.sandbox = World(top / "sandbox", {"door": DOOR})
         self.directory, self.module, self.world = self.outside.directory, acng, self.outside
@@ -131,7 +152,8 @@ class Scenario:
         self.outside.directory.chmod(0o755)
         self.outside.join(self.sandbox, DOOR, INSIDE)
         self.upstream = Upstream(self.outside)
-        self.upstream.pages.update(debian_archive(self.top / "archive"))
+        self.archive = debian_archive(self.top / "archive")
+        self.upstream.pages.update(self.archive)
         self.outside.resolver()
         self.setting = "debian-default"
         acng.start(self)
@@ -149,10 +171,14 @@ class Scenario:
         self.outside.run("squid", program, "-N", "-f", directory / "squid.conf")
         self.outside.ready(SQUID_PORT, DOOR)
 
+    def configure(self, audit):
+        (self.state / "proxy.conf").write_text(EXEAT.format(door=DOOR, port=EXEAT_PORT, packages=PACKAGES, service=SERVICE, packages_port=acng.PORT,
+                                                            audit=audit))
+
     def start_exeat(self):
         state = self.state = self.top / "gateway"
         subprocess.run([self.exeat, "-q", "init", state, "--name", "gw.test"], check=True)
-        (state / "proxy.conf").write_text(EXEAT.format(door=DOOR, port=EXEAT_PORT, packages=PACKAGES, service=SERVICE, packages_port=acng.PORT))
+        self.configure(WAIVED)
         self.outside.run("exeat", self.exeat, "-c", state / "proxy.conf", "serve")
         self.outside.ready(EXEAT_PORT, DOOR)
 
@@ -162,15 +188,35 @@ class Scenario:
             raise Failed(f"exeat {' '.join(map(str, words))}: {done.returncode}\n{done.stderr}{done.stdout}")
         return done.stdout
 
+    def audit(self, name, accepted=""):
+        """The audit of the package proxy; it plays the archive and the far ends meanwhile. (its answer, its report)"""
+        self.upstream.close()
+        path, page = self.top / f"{name}.yaml", self.reports / f"{name}.html"
+        head = HEAD.format(name="packages", service=SERVICE, port=acng.PORT, ports=PORTS, naked=NAKED, upstream=NAMES["upstream.test"],
+                           unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
+        path.write_text(head + MANIFEST + accepted)
+        done = subprocess.run(self.outside.enter(self.exeat, "audit", "packages", "-m", path, "--active", "--tenant2", "--issuer-key", "--beacon",
+                                                 "--rate", "100", "--format", "json", "--html", page),
+                              pass_fds=[self.outside.namespace], capture_output=True, text=True, timeout=2 * PATIENCE)
+        if done.returncode not in (0, 1):
+            raise Failed(f"exeat audit: {done.returncode}\n{done.stderr}")
+        self.upstream = Upstream(self.outside)
+        self.upstream.pages.update(self.archive)
+        return json.loads(done.stdout), page
+
     # ---- what the sandbox does
 
     def inside(self, *command):
         return subprocess.run(self.sandbox.enter(*command), pass_fds=[self.sandbox.namespace], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=2 * PATIENCE)
 
-    def install(self, proxy):
+    def proxy(self):
+        token = self.run_exeat("token", "issue", "--sandbox", "vm1", "--scope", "packages:read").strip()
+        return f"http://jwt:{token}@{DOOR}:{EXEAT_PORT}"
+
+    def install(self, proxy, verbs=(["update"], ["install", "-y", "--download-only", "exeat-hello"])):
         """apt, the real client, gets a package."""
-        home = self.top / f"apt-{proxy.rpartition(':')[2]}"
+        home = Path(tempfile.mkdtemp(prefix="apt-", dir=self.top))
         for d in ("lists/partial", "cache/archives/partial", "etc/apt.conf.d", "etc/preferences.d", "etc/trusted.gpg.d"):
             (home / d).mkdir(parents=True)
         (home / "sources.list").write_text(f"deb [trusted=yes arch=amd64] {ARCHIVE} stable main\n")
@@ -180,7 +226,7 @@ class Scenario:
                    "Acquire::http::Proxy": proxy, "Acquire::Languages": "none", "APT::Sandbox::User": "root", "Acquire::Retries": "0"}
         words = [w for k, v in options.items() for w in ("-o", f"{k}={v}")]
         environment = ["env", "-i", f"PATH={os.environ['PATH']}", "APT_CONFIG=/dev/null"]
-        for verb in (["update"], ["install", "-y", "--download-only", "exeat-hello"]):
+        for verb in verbs:
             done = self.inside(*environment, "apt-get", "-q", *words, *verb)
             must(done.returncode == 0, f"apt-get {' '.join(verb)}", done.stdout + done.stderr)
         got = home / "cache/archives/exeat-hello_1.0_all.deb"
@@ -213,9 +259,7 @@ class Scenario:
 
     def act_2(self):
         say(paint("1", "\nAct 2. Exeat, the same moves"))
-        act = Act("exeat")
-        token = self.run_exeat("token", "issue", "--sandbox", "vm1", "--scope", "packages:read").strip()
-        proxy = f"http://jwt:{token}@{DOOR}:{EXEAT_PORT}"
+        act, proxy = Act("exeat"), self.proxy()
         self.install(proxy)
         for move in MOVES:
             heard = self.move(act, move, proxy)
@@ -223,6 +267,36 @@ class Scenario:
             self.show_record(act.answers[move.title])
         must(True, self.run_exeat("log", "verify").strip().splitlines()[0])
         return act
+
+    def act_3(self):
+        say(paint("1", "\nAct 3. The audit of the package proxy, and the door"))
+        found, page = self.audit("weak")
+        checks = {c["check"]: c for c in found["checks"]}
+        must(not found["passing"], f"exeat audit packages: it does not pass; {found['counts']['fail']} fail, {found['requests']} requests")
+        for name in CONDUIT:
+            c = checks[name]
+            must(c["verdict"] == "fail", f"{name}, {c['severity']}: {c['note']}", str(c))
+            say(f"             at the gateway: {c['fix']['gateway']}")
+        say(f"           report {page}")
+        self.configure("")
+        self.run_exeat("reload")
+        done = self.inside("curl", "-q", "-sS", "-i", "-x", self.proxy(), f"{ARCHIVE}/dists/stable/Release")
+        answer = (done.stdout.splitlines() or [done.stderr])[0]
+        must("handoff_unattested" in answer, f"without a waiver the service is closed: {answer}")
+        self.show_record(answer)
+
+    def act_4(self):
+        say(paint("1", "\nAct 4. The package proxy, hardened"))
+        self.outside.stop(self.process)
+        self.setting = "hardened"
+        acng.start(self)
+        date = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 90 * 86400))
+        found, page = self.audit("hardened", ACCEPTED.format(date=date))
+        for a in found["accepted"]:
+            say(f"           accepted {a['check']}: {a['reason']}")
+        must(found["passing"], f"exeat audit packages: it passes; {found['counts']['pass']} pass, {found['requests']} requests",
+             "\n".join(f"{c['check']} {c['severity']} {c['verdict']}: {c['note']}" for c in found["checks"] if c["severity"] in ("critical", "high") and c["verdict"] not in ("pass", "n/a")))
+        say(f"           report {page}")
 
     def show_record(self, answer):
         """The refusal has a record of its own, which `exeat why` tells."""
@@ -276,6 +350,8 @@ def main():
         one = scenario.act_1()
         two = scenario.act_2()
         scenario.compare(one, two)
+        scenario.act_3()
+        scenario.act_4()
         status = 0
     except (Failed, AssertionError) as e:
         say(f"{e}\nThe programs' logs: {top}")

@@ -4,6 +4,7 @@ internal.test and an address without a name, keeps every byte it was sent, and a
 manifest: PATHS says what each is for.
 """
 import base64
+import contextlib
 import email.utils
 import hashlib
 import itertools
@@ -140,7 +141,7 @@ def challenge(host):
 
 class Upstream:
     def __init__(self, world):
-        self.log, self.lock, self.count = [], threading.Lock(), 0
+        self.log, self.lock, self.count, self.open = [], threading.Lock(), 0, set()
         self.realm = "upstream.test"  # the host that the image registry sends people to for a token
         self.image = Image()
         self.pages = {}  # more of them: path to body
@@ -154,9 +155,13 @@ class Upstream:
         world.closers.append(self.close)
 
     def close(self):
-        """From here on the addresses are free."""
+        """From here on the addresses are free, and nobody keeps a connection that he could go on with."""
         self.bell.close()
         self.thread.join()
+        with self.lock:
+            for connection in self.open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def clear(self):
         with self.lock:
@@ -183,6 +188,8 @@ class Upstream:
         return True
 
     def serve(self, address, port, connection):
+        with self.lock:
+            self.open.add(connection)
         with connection, connection.makefile("rb") as reader:
             connection.settimeout(60)
             try:
@@ -197,6 +204,9 @@ class Upstream:
                         return
             except (OSError, ValueError):
                 pass
+            finally:
+                with self.lock:
+                    self.open.discard(connection)
 
     def answer(self, seen):
         url = urlsplit(seen.target)
