@@ -9,7 +9,7 @@
 
 enum { DAY_S = 24 * 60 * 60, DATE_LEN = sizeof "2026-12-31" - 1 };
 
-static const char until[] = " until ";
+#define UNTIL " until "
 
 /* "AN-1" */
 static bool is_check(const char *name)
@@ -25,12 +25,12 @@ static bool is_check(const char *name)
 /* "REASON until DATE" */
 static bool read_words(struct slice text, struct acceptance *a)
 {
-    const size_t tail = sizeof until - 1 + DATE_LEN;
+    const size_t tail = sizeof UNTIL - 1 + DATE_LEN;
     struct buf midnight = {0};
     int64_t ns;
     bool ok;
 
-    if (text.len <= tail || !slice_equals(slice_cut(text, text.len - tail, text.len - DATE_LEN), SLICE(" until ")))
+    if (text.len <= tail || !slice_equals(slice_cut(text, text.len - tail, text.len - DATE_LEN), SLICE(UNTIL)))
         return false;
     buf_append(&midnight, slice_from(text, text.len - DATE_LEN));
     buf_text(&midnight, "T00:00:00Z");
