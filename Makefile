@@ -145,9 +145,10 @@ $(B)/tests/exeat-clock: tests/clock/clock.c base/clock.c $(B)/cmd/main.o $(B)/li
 man: $(B)/exeat ## write the manual pages into build/man
 	@$(B)/exeat man $(B)/man
 
-docs: $(B)/exeat ## write docs/configuration.md and docs/reasons.md from their tables
+docs: $(B)/exeat ## write docs/configuration.md, docs/reasons.md and docs/checks.md from their tables
 	@$(B)/exeat config help >$(B)/configuration.md && mv $(B)/configuration.md docs/configuration.md
 	@$(B)/exeat why --markdown >$(B)/reasons.md && mv $(B)/reasons.md docs/reasons.md
+	@$(B)/exeat audit --catalogue >$(B)/checks.md && mv $(B)/checks.md docs/checks.md
 
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)

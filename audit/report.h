@@ -29,6 +29,9 @@ void report_html(const struct audit *a, struct buf *out);
 /* Every exchange, one JSON line each: what was sent, the answer, SHA-256 of both. */
 void report_exchanges(const struct audit *a, struct buf *out);
 
+/* docs/checks.md: every check, what it needs, what to do. */
+void report_catalogue(struct buf *out);
+
 /* "The service does not pass: ..." */
 void report_summary(const struct audit *a, struct buf *out);
 /* How many findings have this verdict. */

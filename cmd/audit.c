@@ -128,7 +128,18 @@ static struct target *open_target(const struct manifest *m, const char *name, st
     return t;
 }
 
-static int run(const struct invocation *inv)
+static int print_catalogue(const struct invocation *inv)
+{
+    struct buf out = {0};
+    int status;
+
+    report_catalogue(&out);
+    status = command_print(inv, &out);
+    buf_free(&out);
+    return status;
+}
+
+static int audit_one(const struct invocation *inv)
 {
     const char *named[NAMED_MAX + 1] = {NULL};
     struct progress progress = {!inv->quiet && !inv->json && isatty(2)};
@@ -161,11 +172,19 @@ out:
     return status;
 }
 
+static int run(const struct invocation *inv)
+{
+    if (option_flag(inv->options, "catalogue"))
+        return print_catalogue(inv);
+    if (inv->n_args == 0 || !option_text(inv->options, "manifest"))
+        return command_misuse(inv, "which service, of which manifest?");
+    return audit_one(inv);
+}
+
 const struct command command_audit = {
     .name = "audit",
     .summary = "what a service does for who should get nothing, and where it can be made to go",
-    .arguments = "SERVICE",
-    .min_args = 1,
+    .arguments = "[SERVICE]",
     .max_args = 1,
     .help = "Sends the catalogue of the trust-handoff audit to a service that its owner lists in a manifest, and judges the answers: does it "
             "demand a credential of its own, and does it refuse to act as a conduit? docs/handoff.md explains manifest, verdicts and "
@@ -179,7 +198,7 @@ const struct command command_audit = {
                 "--check RL-1 --beacon --format json",
     .options =
         (const struct option_spec[]){
-            {.name = "manifest", .letter = 'm', .type = OPTION_TEXT, .value = "FILE", .help = "the owner's manifest", .required = true},
+            {.name = "manifest", .letter = 'm', .type = OPTION_TEXT, .value = "FILE", .help = "the owner's manifest"},
             {.name = "active", .type = OPTION_FLAG, .help = "checks that write, too"},
             {.name = "tenant2", .type = OPTION_FLAG, .help = "checks that need a second tenant, too"},
             {.name = "issuer-key", .type = OPTION_FLAG, .help = "checks that need the issuer's key, too"},
@@ -190,6 +209,7 @@ const struct command command_audit = {
             {.name = "junit", .type = OPTION_TEXT, .value = "FILE", .help = "write JUnit XML there"},
             {.name = "sarif", .type = OPTION_TEXT, .value = "FILE", .help = "write SARIF 2.1.0 there"},
             {.name = "html", .type = OPTION_TEXT, .value = "FILE", .help = "write one HTML page there"},
+            {.name = "catalogue", .type = OPTION_FLAG, .help = "print every check and what to do about it, as docs/checks.md has it"},
             {.name = "exchanges", .type = OPTION_TEXT, .value = "FILE", .help = "write every exchange there, a JSON line each, with SHA-256 of what was sent and received"},
             {0},
         },

@@ -9,10 +9,11 @@ import subprocess
 import threading
 import time
 import xml.etree.ElementTree
+from pathlib import Path
 
 import pytest
 
-from gateway import EXEAT, PATIENCE, clean_environment
+from gateway import EXEAT, PATIENCE, clean_environment, exeat
 
 SECRET = "reader-credential-0123456789abcdef"
 SECRET2 = "other-credential-0123456789abcdef"
@@ -278,6 +279,11 @@ def test_reports_can_be_read(tmp_path):
     exchanges = [json.loads(line) for line in files["exchanges"].read_text().splitlines()]
     assert len([x for x in exchanges if x["answer"] != "not sent"]) == report["requests"] == len(heads)
     assert all(re.fullmatch("[0-9a-f]{64}", x["request"]) for x in exchanges)
+
+
+def test_the_page_of_checks_is_the_programs():
+    page = (Path(__file__).parents[2] / "docs/checks.md").read_text()
+    assert exeat("audit", "--catalogue").stdout == page, "make docs"
 
 
 def test_a_check_that_there_is_not(tmp_path):
