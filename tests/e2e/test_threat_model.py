@@ -12,7 +12,7 @@ PAGE = TREE / "docs" / "threat-model.md"
 HEAD = "| claim | shown by |"
 REFERENCE = re.compile(r"`([^`]+)`")
 ROW = re.compile(r'\{\s*"((?:[^"\\]|\\.)*)"')
-FUNCTION = re.compile(r"cmocka_unit_test\w*\((\w+)")
+FUNCTION = re.compile(r"\b(?:cmocka_unit_test\w*|ROW)\((\w+)")
 
 
 def claims(text):
