@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 void frames_start(struct frames *f, struct scanner *scanner, struct slice token, bool from_client, uint64_t message_max,
-                  struct stream *to)
+                  struct buf *to)
 {
     *f = (struct frames){.to = to, .masks = from_client, .holds = from_client};
     f->reader.masked = from_client;
@@ -26,7 +26,7 @@ static void put(struct frames *f, enum frame_opcode opcode, bool fin, struct sli
 
     if (f->masks && RAND_bytes(mask, sizeof mask) != 1)
         abort();
-    frame_write(stream_out(f->to), opcode, fin, payload, f->masks ? mask : NULL);
+    frame_write(f->to, opcode, fin, payload, f->masks ? mask : NULL);
     f->bytes += payload.len;
 }
 
@@ -96,7 +96,7 @@ void frames_say_close(struct frames *f, int code, const char *reason)
 
     if (f->masks && RAND_bytes(mask, sizeof mask) != 1)
         abort();
-    frame_write_close(stream_out(f->to), code, reason, f->masks ? mask : NULL);
+    frame_write_close(f->to, code, reason, f->masks ? mask : NULL);
 }
 
 static void look_clear(struct frames_look *look)

@@ -9,7 +9,6 @@
 
 #include "canary/scan.h"
 #include "net/frame.h"
-#include "net/stream.h"
 
 /* What looks at one kind of payload, from the first frame to the last. */
 struct frames_look {
@@ -24,21 +23,21 @@ struct frames {
     struct buf held;     /* of the message under way, not yet safe */
     uint64_t passed;     /* bytes of messages let go */
     uint64_t bytes;      /* of messages and control frames, let go */
-    struct stream *to;
+    struct buf *to;
     bool masks;          /* what goes out is masked: it goes to a service */
     bool holds;          /* hold back until the scanner says safe; else pass and only look */
     bool begun;          /* a piece of the message under way is out */
 };
 
 /*
- * Zeroed f; scanner and to are kept, token (for its own leak) is borrowed for this call. What comes from the client is held back,
- * what comes from the service only looked at.
+ * scanner and to are kept, token (for its own leak) is borrowed for this call. What comes from the client is held back, what
+ * comes from the service only looked at.
  */
 void frames_start(struct frames *f, struct scanner *scanner, struct slice token, bool from_client, uint64_t message_max,
-                  struct stream *to);
+                  struct buf *to);
 /* Takes both (NULL is fine): nothing of what they look for goes on, and f->caught says that it was there. */
 void frames_guard(struct frames *f, struct scan *messages, struct scan *controls);
-/* A PIECE or CONTROL that the reader found, into the stream, which is flushed by who calls. A hit: nothing of it went (when it holds). */
+/* A PIECE or CONTROL that the reader found. A hit: nothing of it went (when it holds). */
 struct hit frames_pass(struct frames *f, enum frame_event event, const struct frame *frame);
 /* A close frame of our own. */
 void frames_say_close(struct frames *f, int code, const char *reason);

@@ -28,8 +28,8 @@ static void begin(struct exchange *x)
 
     if (!w)
         abort();
-    frames_start(&w->up, x->worker->scanner, exchange_token(x), true, l->websocket_message, x->upstream->stream);
-    frames_start(&w->down, x->worker->scanner, slice_make("", 0), false, l->websocket_message, x->session->client);
+    frames_start(&w->up, x->worker->scanner, exchange_token(x), true, l->websocket_message, stream_out(x->upstream->stream));
+    frames_start(&w->down, x->worker->scanner, slice_make("", 0), false, l->websocket_message, stream_out(x->session->client));
     if (x->grant)
         frames_guard(&w->down, grant_guard(x->grant), grant_guard(x->grant));
     stream_set_busy(x->upstream->stream, false); /* it may stand still for hours */
