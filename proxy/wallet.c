@@ -8,6 +8,7 @@
 #include "authz/token.h"
 #include "base/pack.h"
 #include "base/table.h"
+#include "handoff/spelling.h"
 #include "proxy/role.h"
 
 enum { POCKETS_MAX = 8192, PATIENCE_MS = 1000 };
@@ -85,15 +86,22 @@ struct hit grant_look(const struct grant *g, struct slice text)
 
 /*
  * Any long run of a token's signature is found without a database (canary/needle.h), and a token is a new one each minute. A
- * credential that stays is looked for as a canary is, in every view.
+ * credential that stays is looked for as a canary is, in every view and spelling.
  */
+static void add_spelling(void *arg, const char *name, struct slice spelled)
+{
+    registry_add_secret(arg, name, spelled);
+}
+
 static struct scanner *make_scanner(struct slice sought)
 {
     struct registry *r = registry_new();
     struct scanner *s;
 
-    if (!token_looks_like(sought))
+    if (!token_looks_like(sought)) {
         registry_add_secret(r, "credential", sought);
+        spelling_each(sought, add_spelling, r);
+    }
     if ((s = scanner_new(r, NULL)))
         scanner_own(s, r);
     else

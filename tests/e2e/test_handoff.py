@@ -718,6 +718,47 @@ def test_trace_would_show_it_and_is_refused(injecting, tls):
     assert wire.response().reason == "trace_refused"
 
 
+ODD = "k3y/with+odd=chars&\"<'\\,~" + "0123456789"
+SPELLINGS = {
+    "as it is": ODD,
+    "percent-encoded": urllib.parse.quote(ODD, safe=""),
+    "percent-encoded, in lower case": re.sub("%..", lambda m: m[0].lower(), urllib.parse.quote(ODD, safe="")),
+    "in a path": urllib.parse.quote(ODD, safe="/+=:@!$&'()*,;"),
+    "in JSON": json.dumps(ODD)[1:-1],
+    "in JSON with its slashes escaped": json.dumps(ODD)[1:-1].replace("/", "\\/"),
+    "in JSON that suits HTML": re.sub("[<>&'=+\"/\\\\]", lambda m: f"\\u{ord(m[0]):04x}", ODD),
+    "in HTML": ODD.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;").replace("'", "&#39;"),
+    "in hexadecimal": ODD.encode().hex(),
+    "in hexadecimal, in capitals": ODD.encode().hex().upper(),
+}
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory, origin):
+    g = Gateway(tmp_path_factory.mktemp("odd") / "state", "  {}")
+    write_secret(g.directory / "cred", ODD)
+    more = 'credential: {from: "file:cred"}\n    inject-plain: accepted\n    shared-identity: accepted'
+    g.write(service("odd", origin.port, more))
+    g.start()
+    yield g
+    assert g.stop() == 0, g.output().decode()
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_however_a_service_writes_it_a_credential_is_stopped(odd, origin, spelling):
+    text = SPELLINGS[spelling].encode()
+    wire = odd.connect()
+    origin.script = lambda r: whole(b"you are " + text + b", welcome")
+    try:
+        wire.send(f"GET http://odd.test/x HTTP/1.1\r\nHost: odd.test\r\nProxy-Authorization: Bearer {odd.token('web')}\r\n\r\n")
+        got = wire.rest()
+        origin.script = lambda r: whole(b"you are " + text[::-1] + b", welcome")
+        assert ask(odd, odd.token("web"), "odd.test", "", origin)[0].status == 200  # what only looks like it passes
+    finally:
+        origin.script = ok
+    assert text not in got and text[:20] not in got
+
+
 # ---- exchange
 
 

@@ -1,7 +1,7 @@
 /*
  * Everything that reads a token under libFuzzer. The first byte picks what the rest is: a token as it comes, header
- * and payload that get a good signature, a credential field, authorization_details, or a key set. What is accepted
- * must be what its header promises.
+ * and payload that get a good signature, a credential field, authorization_details, a key set as it is published, a condition
+ * of a map with claims, or a key set from a file. What is accepted must be what its header promises.
  */
 #include <assert.h>
 #include <jansson.h>
@@ -23,7 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct conf *read_conf(void)
 {
     static const struct conf_section *const sections[] = {&issuers_section};
-    static const char text[] = "issuers: { hs: { jwks: hs, algorithms: [HS256], type: JWT }, ci: { jwks: ci } }";
+    static const char text[] = "issuers: { hs: { jwks: hs, algorithms: [HS256], type: JWT }, ci: { jwks: ci }, "
+                               "mp: { jwks: hs, algorithms: [HS256], types: [JWT, at+jwt], sandbox: '{a}:{b}', scope-claim: narrows, "
+                               "map: { 'a:x/*': 'p q', 'sub:**': q, 'a:x/y & b:true': r } } }";
 
     return conf_parse(slice_of(text), "proxy.conf", "/", sections, 1, NULL);
 }
@@ -38,6 +40,7 @@ static struct issuers *compile(const struct conf *c, struct slice ci)
     text_base64url(&set, SLICE(SHARED));
     buf_text(&set, "\"}]}");
     bundle_add(files, "issuer.hs.jwks", buf_slice(&set));
+    bundle_add(files, "issuer.mp.jwks", buf_slice(&set));
     bundle_add(files, "issuer.ci.jwks", ci);
     all = issuers_compile(c, files, NULL);
     bundle_free(files);
@@ -73,7 +76,11 @@ static void check_accepted(const struct claims *c)
 {
     is_visible(c->sandbox, 128);
     is_visible(c->jti, 256);
-    assert(strcmp(issuer_name(c->issuer), "hs") == 0 && c->algorithm == ALGORITHM_HS256);
+    assert(c->algorithm == ALGORITHM_HS256);
+    if (strcmp(issuer_name(c->issuer), "mp") == 0)
+        assert(strncmp(c->sandbox, "mp:", 3) == 0 && strchr(c->sandbox + 3, ':') && c->scope);
+    else
+        assert(strcmp(issuer_name(c->issuer), "hs") == 0 && strncmp(c->sandbox, "mp:", 3) != 0);
     assert(c->issued_s < c->expires_s && c->expires_s - c->issued_s <= 900);
     assert(NOW < c->expires_s + 30 && c->issued_s - 30 <= NOW && c->not_before_s - 30 <= NOW);
 }
@@ -154,6 +161,48 @@ static void feed_details(struct slice json)
     details_free(d);
 }
 
+/* As it is published: what stays of it is a set again, and the same keys. */
+static void feed_published(struct slice json)
+{
+    const unsigned all = 1u << ALGORITHM_ES256 | 1u << ALGORITHM_RS256;
+    struct keyset *s = keyset_parse(json, "set", all, KEYSET_PUBLISHED, NULL), *again;
+    struct buf out = {0};
+
+    if (!s)
+        return;
+    keyset_print(s, &out);
+    again = keyset_parse(buf_slice(&out), "again", all, KEYSET_FILE, NULL);
+    assert(again && keyset_count(again) == keyset_count(s) && keyset_count(s) > 0);
+    for (size_t i = 0; i < keyset_count(s); i++)
+        assert(key_mark(keyset_key(s, i)) == key_mark(keyset_find(again, slice_of(key_id(keyset_key(s, i))))));
+    keyset_free(again);
+    keyset_free(s);
+    buf_free(&out);
+}
+
+/* A condition, and claims behind a newline. */
+static void feed_condition(struct slice words)
+{
+    static const struct conf_section *const sections[] = {&issuers_section};
+    ptrdiff_t cut = slice_find(words, '\n');
+    struct buf text = {0}, scopes = {0};
+    struct mapping *m = NULL;
+    struct conf *c;
+    json_t *claims = json_loadb(words.ptr + cut + 1, words.len - (size_t)(cut + 1), 0, NULL);
+
+    buf_text(&text, "issuers: { x: { jwks: x, map: { ");
+    text_json(&text, slice_cut(words, 0, cut < 0 ? 0 : (size_t)cut));
+    buf_text(&text, ": s } } }");
+    c = conf_parse(buf_slice(&text), "proxy.conf", "/", sections, 1, NULL);
+    if (c && claims && mapping_compile(conf_item(c, "issuers", 0), &m, NULL))
+        assert(mapping_scopes(m, claims, &scopes) == mapping_holds(m, 0, claims) && (buf_len(&scopes) > 0) == mapping_holds(m, 0, claims));
+    mapping_free(m);
+    conf_free(c);
+    json_decref(claims);
+    buf_free(&text);
+    buf_free(&scopes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct conf *conf;
@@ -168,7 +217,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     rest = slice_make(data + 1, size - 1);
-    switch (data[0] % 5) {
+    switch (data[0] % 7) {
     case 0:
         feed_token(issuers, rest, false);
         feed_inspect(issuers, rest);
@@ -181,6 +230,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 3:
         feed_details(rest);
+        break;
+    case 4:
+        feed_published(rest);
+        break;
+    case 5:
+        feed_condition(rest);
         break;
     default:
         issuers_free(compile(conf, rest));
