@@ -150,6 +150,23 @@ static void hold_back(const struct audit *a, struct audit_result *r)
         finding_set(f, VERDICT_INCONCLUSIVE, "TLS with the service failed: is ca-file right?");
 }
 
+/* Of a weakness that the check did not find there is nothing to accept. */
+static void take_acceptance(const struct audit *a, struct audit_result *r)
+{
+    const struct acceptance *listed;
+
+    if (!a->options.service) {
+        r->is_accepted = target_accepts(a->target, r->check->id, clock_wall_s(), &r->accept_reason);
+        return;
+    }
+    for (size_t i = 0; (listed = service_acceptance(a->options.service, i)); i++)
+        if (slice_is(slice_of(listed->check), r->check->id)) {
+            r->accept_reason = listed->reason;
+            r->accepted_until_s = listed->until_s;
+            r->is_accepted = clock_wall_s() < listed->until_s;
+        }
+}
+
 static void judge(const struct audit *a, struct audit_result *r)
 {
     struct evidence *e = &r->evidence;
@@ -168,7 +185,7 @@ static void judge(const struct audit *a, struct audit_result *r)
     len = strlen(f->note);
     if (e->left[0])
         snprintf(f->note + len, sizeof f->note - len, " (left behind: %s)", e->left);
-    r->is_accepted = target_accepts(a->target, r->check->id, clock_wall_s(), &r->accept_reason);
+    take_acceptance(a, r);
 }
 
 /* ---- all of it ---- */
@@ -327,15 +344,21 @@ const struct target *audit_target(const struct audit *a)
     return a->target;
 }
 
-bool audit_keeps_from_passing(const struct audit_result *r)
+/* Would it keep the service from passing, if nobody accepted it? */
+static bool stands_against(const struct audit_result *r)
 {
     enum verdict v = r->finding.verdict;
 
-    if (r->is_accepted || r->check->severity < SEVERITY_HIGH)
+    if (r->check->severity < SEVERITY_HIGH)
         return false;
     if (v == VERDICT_NOT_RUN)
         return r->check->severity == SEVERITY_CRITICAL;
     return v == VERDICT_FAIL || v == VERDICT_WEAK || v == VERDICT_OPEN || v == VERDICT_INCONCLUSIVE;
+}
+
+bool audit_keeps_from_passing(const struct audit_result *r)
+{
+    return !r->is_accepted && stands_against(r);
 }
 
 bool audit_is_passing(const struct audit *a)
@@ -344,6 +367,19 @@ bool audit_is_passing(const struct audit *a)
         if (audit_keeps_from_passing(&a->results[i]))
             return false;
     return true;
+}
+
+int64_t audit_accepted_until_s(const struct audit *a)
+{
+    int64_t first = 0;
+
+    for (size_t i = 0; i < a->n_results; i++) {
+        const struct audit_result *r = &a->results[i];
+
+        if (r->is_accepted && stands_against(r) && r->accepted_until_s && (!first || r->accepted_until_s < first))
+            first = r->accepted_until_s;
+    }
+    return first;
 }
 
 size_t audit_requests(const struct audit *a)

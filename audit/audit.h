@@ -7,11 +7,13 @@
 
 #include "audit/check.h"
 #include "audit/target.h"
+#include "handoff/attestation.h"
 
 struct audit_options {
     unsigned allowed;          /* RUN_* */
     const char *const *named;  /* --check: these alone (NULL-ended); NULL: all */
     int64_t rate, requests;    /* 0: the manifest's */
+    const struct service *service; /* of the gateway that is to go by this audit: what it accepts counts; NULL: the manifest's */
     void (*on_finding)(void *arg, const struct check *c, const struct finding *f, size_t done, size_t all); /* may be NULL */
     void *arg;
 };
@@ -22,7 +24,8 @@ struct audit_result {
     struct finding finding;
     struct evidence evidence;
     bool is_accepted;
-    const char *accept_reason; /* written in the manifest, in force or not; NULL: not there */
+    const char *accept_reason; /* as it is written, in force or not; NULL: not there */
+    int64_t accepted_until_s;  /* of a gateway's; 0: the reason says it */
 };
 
 struct audit;
@@ -40,6 +43,8 @@ const struct target *audit_target(const struct audit *a);
 /* Does this verdict, by itself: critical or high, not good, and not accepted? */
 bool audit_keeps_from_passing(const struct audit_result *r);
 bool audit_is_passing(const struct audit *a);
+/* When the first of the accepted weaknesses is accepted no more; 0: none is, or they have no place in a gateway's configuration. */
+int64_t audit_accepted_until_s(const struct audit *a);
 size_t audit_requests(const struct audit *a);
 int64_t audit_began_s(const struct audit *a);
 int64_t audit_took_ms(const struct audit *a);
@@ -48,6 +53,6 @@ const char *audit_version(const struct audit *a);
 /* Every exchange, baselines first: for the log of exchanges. */
 void audit_each_turn(const struct audit *a, void (*visit)(void *arg, const char *check, const struct turn *x), void *arg);
 
-#define AUDIT_PROBES "1" /* version of the probe set: goes up when a check asks or judges differently */
+#define AUDIT_PROBES ATTESTATION_PROBES
 
 #endif

@@ -129,7 +129,7 @@ static void put_accepted(const struct audit *a, struct buf *out)
         if (r->is_accepted)
             buf_printf(out, "%-12s %-8s %-5s %s (%s)\n", "accepted", severity_name(r->check->severity), r->check->id, r->check->title, r->accept_reason);
         else if (r->accept_reason)
-            buf_printf(out, "%-12s %-8s %-5s \"%s\" is no longer, or not, in force: it needs \" until \" and a date to come\n", "not accepted", severity_name(r->check->severity), r->check->id, r->accept_reason);
+            buf_printf(out, "%-12s %-8s %-5s \"%s\" is not in force, or not any more: it needs \" until \" and a date to come\n", "not accepted", severity_name(r->check->severity), r->check->id, r->accept_reason);
     }
 }
 
@@ -291,6 +291,19 @@ void report_json(const struct audit *a, struct buf *out)
     if (!(text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII)))
         abort();
     buf_printf(out, "%s\n", text);
+    free(text);
+    json_decref(j);
+}
+
+void report_attested(const struct audit *a, struct buf *out)
+{
+    json_t *j = json_pack("{s:s, s:I, s:o, s:o}", "version", audit_version(a), "requests", (json_int_t)audit_requests(a), "counts",
+                          counts_json(a), "accepted", accepted_json(a));
+    char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
+
+    if (!text)
+        abort();
+    buf_text(out, text);
     free(text);
     json_decref(j);
 }

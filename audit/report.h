@@ -20,6 +20,8 @@ void report_capabilities(const struct audit *a, struct capabilities *out);
 void report_text(const struct audit *a, bool all, struct buf *out);
 /* One object, schema exeat.audit/1 (docs/handoff.md). */
 void report_json(const struct audit *a, struct buf *out);
+/* One object too: what an attestation keeps of it, beside the verdict. */
+void report_attested(const struct audit *a, struct buf *out);
 /* JUnit XML: a test suite for each group, a failure for what keeps from passing. */
 void report_junit(const struct audit *a, struct buf *out);
 /* SARIF 2.1.0. */

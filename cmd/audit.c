@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/guess.h"
 #include "base/say.h"
+#include "cmd/attest.h"
 #include "cmd/command.h"
 
 enum { NAMED_MAX = 130, RATE_OUTSIDE_MAX = 20 };
@@ -139,35 +140,98 @@ static int print_catalogue(const struct invocation *inv)
     return status;
 }
 
-static int audit_one(const struct invocation *inv)
-{
-    const char *named[NAMED_MAX + 1] = {NULL};
-    struct progress progress = {!inv->quiet && !inv->json && isatty(2)};
-    struct audit_options o = {.allowed = allowed_of(inv), .on_finding = on_finding, .arg = &progress};
-    struct fault why = {0};
-    struct manifest *m = manifest_load(option_text(inv->options, "manifest"), &why);
-    struct target *t = NULL;
-    struct audit *a = NULL;
-    int status;
+/* ---- one service, or all of the manifest ---- */
 
-    if (!m || !(t = open_target(m, inv->args[0], &why)) || !read_named(inv, named, &why) || !read_rate(inv, m, &o, &why)) {
-        command_fail(inv, &why);
-        status = STATUS_USAGE;
-        goto out;
-    }
-    o.named = named[0] ? named : NULL;
-    a = audit_run(t, &o, &why);
-    if (progress.is_terminal)
-        fprintf(stderr, "\r\033[K");
-    if (a) {
-        status = write_all(inv, a);
-    } else {
-        command_fail(inv, &why);
-        status = STATUS_FAILED;
-    }
-out:
+struct job {
+    const struct invocation *inv;
+    const struct manifest *manifest;
+    struct attest *attest; /* NULL: no --attest */
+    struct audit_options options;
+    struct progress progress;
+};
+
+static int fail(const struct job *j, struct audit *a, struct target *t, const struct fault *why, int status)
+{
+    command_fail(j->inv, why);
     audit_free(a);
     target_free(t);
+    return status;
+}
+
+static int audit_one(struct job *j, const char *name)
+{
+    struct fault why = {0};
+    struct target *t = open_target(j->manifest, name, &why);
+    struct audit *a;
+    int status;
+
+    if (!t || (j->attest && !(j->options.service = attest_service(j->attest, name, &why))))
+        return fail(j, NULL, t, &why, STATUS_USAGE);
+    a = audit_run(t, &j->options, &why);
+    if (j->progress.is_terminal)
+        fprintf(stderr, "\r\033[K");
+    if (!a)
+        return fail(j, NULL, t, &why, STATUS_FAILED);
+    status = write_all(j->inv, a);
+    if (j->attest && !attest_write(j->attest, j->options.service, a, &why))
+        return fail(j, a, t, &why, STATUS_FAILED);
+    if (j->attest && !j->inv->quiet)
+        say_note("%s is attested; a gateway that runs goes by it from its next reload: exeat reload -c %s", name, j->inv->config);
+    audit_free(a);
+    target_free(t);
+    return status;
+}
+
+/* The worst of them counts: who could not be audited did not pass. */
+static int audit_all(struct job *j)
+{
+    const char *name;
+    int worst = STATUS_YES;
+
+    for (size_t i = 0; (name = manifest_service_name(j->manifest, i)); i++) {
+        int status = audit_one(j, name);
+
+        if (status > worst)
+            worst = status;
+    }
+    return worst;
+}
+
+static bool check_words(const struct invocation *inv, struct fault *why)
+{
+    static const char *const files[] = {"junit", "sarif", "html", "exchanges"};
+    bool all = option_flag(inv->options, "all");
+
+    if (all == (inv->n_args == 1))
+        return fault_set(why, FAULT_USAGE, "name the SERVICE, or say --all");
+    for (size_t i = 0; all && i < sizeof files / sizeof *files; i++)
+        if (option_text(inv->options, files[i]))
+            return fault_set(why, FAULT_USAGE, "--%s is a file of one service; with --all use --format json", files[i]);
+    if (option_flag(inv->options, "attest") && option_count(inv->options, "check"))
+        return fault_set(why, FAULT_USAGE, "--attest wants a whole audit, not --check");
+    return true;
+}
+
+static int run_audits(const struct invocation *inv)
+{
+    const char *named[NAMED_MAX + 1] = {NULL};
+    struct job j = {.inv = inv, .progress = {!inv->quiet && !inv->json && isatty(2)}};
+    struct fault why = {0};
+    struct manifest *m = NULL;
+    int status;
+
+    j.options = (struct audit_options){.allowed = allowed_of(inv), .on_finding = on_finding, .arg = &j.progress};
+    if (!check_words(inv, &why) || !(m = manifest_load(option_text(inv->options, "manifest"), &why)) || !read_named(inv, named, &why) ||
+        !read_rate(inv, m, &j.options, &why) ||
+        (option_flag(inv->options, "attest") && !(j.attest = attest_open(inv->config, &why)))) {
+        command_fail(inv, &why);
+        manifest_free(m);
+        return STATUS_USAGE;
+    }
+    j.manifest = m;
+    j.options.named = named[0] ? named : NULL;
+    status = inv->n_args ? audit_one(&j, inv->args[0]) : audit_all(&j);
+    attest_free(j.attest);
     manifest_free(m);
     return status;
 }
@@ -176,9 +240,9 @@ static int run(const struct invocation *inv)
 {
     if (option_flag(inv->options, "catalogue"))
         return print_catalogue(inv);
-    if (inv->n_args == 0 || !option_text(inv->options, "manifest"))
-        return command_misuse(inv, "which service, of which manifest?");
-    return audit_one(inv);
+    if (!option_text(inv->options, "manifest"))
+        return command_misuse(inv, "of which manifest? Name it with -m FILE");
+    return run_audits(inv);
 }
 
 const struct command command_audit = {
@@ -192,13 +256,19 @@ const struct command command_audit = {
             "Without options it only reads. --active writes (with a nonce in everything, which is removed afterwards), --tenant2 uses the second "
             "tenant's credential, --issuer-key makes tokens with the staging issuer's key, --beacon listens where the manifest says and looks for "
             "who comes.\n\n"
+            "With --attest the gateway goes by the result: what was found is signed and kept in the state directory of the configuration (-c), for "
+            "this configuration of the service and for audit-max-age. A service without it, or whose last audit did not pass, is closed. Of weaknesses "
+            "only those count as accepted that the gateway's configuration accepts. The service must be named as it is there. Give the new "
+            "configuration with -c before a reload, and no service is closed by it.\n\n"
             "No packet goes to an address that the manifest does not name. Exit status: 0 passing, 1 not passing, 2 the words or the manifest are "
             "off, 3 the audit could not be made.",
     .examples = "exeat audit packages --manifest audit.yaml --beacon\nexeat audit packages -m audit.yaml --active --beacon --rate 100 --html report.html\nexeat audit packages -m audit.yaml --check AN-1 "
-                "--check RL-1 --beacon --format json",
+                "--check RL-1 --beacon --format json\nexeat audit --all -m audit.yaml --active --beacon --attest -c proxy.conf; exeat reload -c proxy.conf",
     .options =
         (const struct option_spec[]){
             {.name = "manifest", .letter = 'm', .type = OPTION_TEXT, .value = "FILE", .help = "the owner's manifest"},
+            {.name = "all", .type = OPTION_FLAG, .help = "every service of the manifest, one after another"},
+            {.name = "attest", .type = OPTION_FLAG, .help = "sign the result, so that the gateway opens or closes the service by it"},
             {.name = "active", .type = OPTION_FLAG, .help = "checks that write, too"},
             {.name = "tenant2", .type = OPTION_FLAG, .help = "checks that need a second tenant, too"},
             {.name = "issuer-key", .type = OPTION_FLAG, .help = "checks that need the issuer's key, too"},

@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "base/text.h"
 #include "cmd/command.h"
+#include "handoff/attestation.h"
 #include "proxy/config.h"
 #include "proxy/keyring.h"
 #include "proxy/listen_check.h"
@@ -389,12 +390,22 @@ static bool check_words(const struct explanation *e, const struct option_set *op
     return true;
 }
 
+static bool load_audits(struct explanation *e, struct fault *why)
+{
+    struct bundle *files = bundle_new();
+    bool ok = attestation_add_files(conf_text(conf_section(e->conf, "gateway"), "state"), e->conf, e->policy, files, why) &&
+              attestation_use(e->policy, e->conf, files, clock_wall_s(), why);
+
+    bundle_free(files);
+    return ok;
+}
+
 static bool load(struct explanation *e, const char *path, const char *listener, struct fault *why)
 {
     size_t n;
     const struct conf_section *const *sections = gateway_sections(&n);
 
-    if (!(e->conf = conf_load(path, sections, n, why)) || !(e->policy = policy_compile(e->conf, why)))
+    if (!(e->conf = conf_load(path, sections, n, why)) || !(e->policy = policy_compile(e->conf, why)) || !load_audits(e, why))
         return false;
     if (listener && !listen_is_known(e->conf, listener))
         return fault_set(why, FAULT_USAGE, "no listener is called %.60s", listener);

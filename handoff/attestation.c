@@ -54,7 +54,7 @@ static json_t *claims_of(const struct attestation *a)
         json_object_set_new(o, "exp", json_integer((json_int_t)a->until_s));
     json_object_set_new(o, "jti", json_stringn(buf_slice(&jti).ptr, buf_len(&jti)));
     json_object_set_new(o, "config", json_stringn(buf_slice(&digest).ptr, buf_len(&digest)));
-    json_object_set_new(o, "probes", json_integer(ATTESTATION_PROBES));
+    json_object_set_new(o, "probes", json_string(ATTESTATION_PROBES));
     json_object_set_new(o, "passing", json_boolean(a->is_passing));
     json_object_set_new(o, "failing", texts(a->failing));
     if (summary)
@@ -81,6 +81,54 @@ bool attestation_sign(const struct signer *key, const struct attestation *a, str
     return ok;
 }
 
+/* ---- its parts ---- */
+
+struct reading {
+    struct buf header_text, claims_text, signature;
+    json_t *header, *claims;
+    struct slice signed_part;
+};
+
+static json_t *read_object(struct slice part, struct buf *text)
+{
+    json_t *o = part.len && text_unbase64url(part, text)
+                    ? json_loadb(buf_slice(text).ptr, buf_len(text), JSON_REJECT_DUPLICATES, NULL)
+                    : NULL;
+
+    if (json_is_object(o))
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+static bool read_parts(struct reading *r, struct slice token)
+{
+    struct slice rest = token, header, claims, signature;
+
+    if (!slice_next(&rest, '.', &header) || !slice_next(&rest, '.', &claims) || !slice_next(&rest, '.', &signature) || rest.ptr)
+        return false;
+    r->signed_part = slice_cut(token, 0, header.len + 1 + claims.len);
+    r->header = read_object(header, &r->header_text);
+    r->claims = read_object(claims, &r->claims_text);
+    return r->header && r->claims && signature.len && text_unbase64url(signature, &r->signature);
+}
+
+static void reading_clear(struct reading *r)
+{
+    buf_free(&r->header_text);
+    buf_free(&r->claims_text);
+    buf_free(&r->signature);
+    json_decref(r->header);
+    json_decref(r->claims);
+}
+
+static const char *text_of(const json_t *o, const char *name)
+{
+    const char *text = json_string_value(json_object_get(o, name));
+
+    return text ? text : "";
+}
+
 /* ---- the files ---- */
 
 static bool add_file(const char *path, const char *name, size_t max, bool may_be_absent, struct bundle *files,
@@ -98,27 +146,35 @@ static bool add_file(const char *path, const char *name, size_t max, bool may_be
     return ok;
 }
 
-static void name_attestation(char out[128], const char *service)
+static void name_attestation(char out[128], const char *service, const char *slot)
 {
-    snprintf(out, 128, "attestation.%s", service);
+    snprintf(out, 128, "attestation.%s%s", service, slot);
+}
+
+static const char *const slots[] = {"", ".before"};
+
+static char *path_of(const char *state, const char *service, const char *slot)
+{
+    char *directory = file_join(state, ATTESTATION_DIRECTORY), file[128], *path;
+
+    snprintf(file, sizeof file, "%s%s.jwt", service, slot);
+    path = file_join(directory, file);
+    free(directory);
+    return path;
 }
 
 static bool add_attestations(const char *state, const struct policy *p, struct bundle *files, struct fault *why)
 {
-    char *directory = file_join(state, ATTESTATION_DIRECTORY);
     bool ok = true;
 
-    for (size_t i = 0; i < policy_count(p) && ok; i++) {
-        const char *service = service_name(policy_service(p, i));
-        char file[128], name[128], *path;
+    for (size_t i = 0; i < 2 * policy_count(p) && ok; i++) {
+        const char *service = service_name(policy_service(p, i / 2));
+        char name[128], *path = path_of(state, service, slots[i % 2]);
 
-        snprintf(file, sizeof file, "%s.jwt", service);
-        name_attestation(name, service);
-        path = file_join(directory, file);
+        name_attestation(name, service, slots[i % 2]);
         ok = add_file(path, name, ATTESTATION_MAX, true, files, why);
         free(path);
     }
-    free(directory);
     return ok;
 }
 
@@ -150,6 +206,45 @@ bool attestation_add_files(const char *state, const struct conf *c, const struct
     return ok;
 }
 
+/* Is it, by its own words, of another configuration than the new one? Words that cannot be read are of none. */
+static bool differs(struct slice old, struct slice new)
+{
+    struct reading a = {0}, b = {0};
+    bool both = read_parts(&a, slice_trim(old)) && read_parts(&b, new);
+    bool other = both && strcmp(text_of(a.claims, "config"), text_of(b.claims, "config")) != 0;
+
+    reading_clear(&a);
+    reading_clear(&b);
+    return other;
+}
+
+static bool keep_before(const char *path, const char *before, struct slice token, struct fault *why)
+{
+    struct buf old = {0};
+    bool ok = true;
+
+    if (file_exists(path)) {
+        ok = file_read_regular(path, ATTESTATION_MAX, &old, why);
+        if (ok && differs(buf_slice(&old), token))
+            ok = file_replace(before, 0644, buf_slice(&old), why);
+    }
+    buf_free(&old);
+    return ok;
+}
+
+bool attestation_write(const char *state, const char *service, struct slice token, struct fault *why)
+{
+    char *directory = file_join(state, ATTESTATION_DIRECTORY), *path = path_of(state, service, slots[0]),
+         *before = path_of(state, service, slots[1]);
+    bool ok = (file_exists(directory) || file_make_directory(directory, 0755, why)) &&
+              keep_before(path, before, token, why) && file_replace(path, 0644, token, why);
+
+    free(directory);
+    free(path);
+    free(before);
+    return ok;
+}
+
 static void copy(struct bundle *to, const struct bundle *from, const char *name)
 {
     struct slice bytes;
@@ -168,8 +263,8 @@ void attestation_copy(struct bundle *to, const struct bundle *from, const struct
         name_attester(name, conf_item(c, "attesters", i));
         copy(to, from, name);
     }
-    for (size_t i = 0; i < conf_count(c, "services"); i++) {
-        name_attestation(name, conf_name(conf_item(c, "services", i)));
+    for (size_t i = 0; i < 2 * conf_count(c, "services"); i++) {
+        name_attestation(name, conf_name(conf_item(c, "services", i / 2)), slots[i % 2]);
         copy(to, from, name);
     }
 }
@@ -237,52 +332,6 @@ static bool may_speak_for(const struct attester *a, const char *service)
 
 /* ---- to judge one ---- */
 
-struct reading {
-    struct buf header_text, claims_text, signature;
-    json_t *header, *claims;
-    struct slice signed_part;
-};
-
-static json_t *read_object(struct slice part, struct buf *text)
-{
-    json_t *o = part.len && text_unbase64url(part, text)
-                    ? json_loadb(buf_slice(text).ptr, buf_len(text), JSON_REJECT_DUPLICATES, NULL)
-                    : NULL;
-
-    if (json_is_object(o))
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
-static bool read_parts(struct reading *r, struct slice token)
-{
-    struct slice rest = token, header, claims, signature;
-
-    if (!slice_next(&rest, '.', &header) || !slice_next(&rest, '.', &claims) || !slice_next(&rest, '.', &signature) || rest.ptr)
-        return false;
-    r->signed_part = slice_cut(token, 0, header.len + 1 + claims.len);
-    r->header = read_object(header, &r->header_text);
-    r->claims = read_object(claims, &r->claims_text);
-    return r->header && r->claims && signature.len && text_unbase64url(signature, &r->signature);
-}
-
-static void reading_clear(struct reading *r)
-{
-    buf_free(&r->header_text);
-    buf_free(&r->claims_text);
-    buf_free(&r->signature);
-    json_decref(r->header);
-    json_decref(r->claims);
-}
-
-static const char *text_of(const json_t *o, const char *name)
-{
-    const char *text = json_string_value(json_object_get(o, name));
-
-    return text ? text : "";
-}
-
 static bool is_signed(const struct reading *r, const struct attesters *all, const char *service)
 {
     struct slice kid = slice_of(text_of(r->header, "kid"));
@@ -337,11 +386,12 @@ static void name_failing(const json_t *claims, char *out, size_t size)
 }
 
 /* What is signed is read with care all the same: the other machine may be of another version. */
-static void judge_claims(const json_t *claims, const struct service *s, int64_t now_s, struct attested *out)
+static bool judge_claims(const json_t *claims, const struct service *s, int64_t now_s, struct attested *out)
 {
     int64_t at_s = json_integer_value(json_object_get(claims, "iat")), until_s = json_integer_value(json_object_get(claims, "exp"));
     char failing[80];
     struct buf day = {0};
+    bool is_of_it = is_of(claims, s);
 
     attested_day(at_s, &day);
     buf_char(&day, '\0');
@@ -354,27 +404,49 @@ static void judge_claims(const json_t *claims, const struct service *s, int64_t 
         set_trouble(out, "its attestation is of service \"%.40s\"", text_of(claims, "sub"));
     else if (at_s <= 0 || at_s > now_s + LEAD_S)
         set_trouble(out, "its attestation is from the future (iat %lld): whose clock is wrong?", (long long)at_s);
-    else if (json_integer_value(json_object_get(claims, "probes")) != ATTESTATION_PROBES)
+    else if (strcmp(text_of(claims, "probes"), ATTESTATION_PROBES) != 0)
         set_trouble(out, "its audit of %s was made with another version of the probes", buf_slice(&day).ptr);
-    else if (!is_of(claims, s))
+    else if (!is_of_it)
         set_trouble(out, "its audit of %s was of another configuration of it", buf_slice(&day).ptr);
     else if (!json_is_true(json_object_get(claims, "passing")))
         set_trouble(out, "it did not pass its audit of %s: %s", buf_slice(&day).ptr, failing);
     buf_free(&day);
+    return is_of_it;
 }
 
-static void judge(struct slice token, const struct attesters *all, const struct service *s, int64_t now_s,
+/* False when it is believed, and speaks of another configuration. */
+static bool judge(struct slice token, const struct attesters *all, const struct service *s, int64_t now_s,
                   struct attested *out)
 {
     struct reading r = {0};
+    bool is_of_it = true;
 
     if (!read_parts(&r, slice_trim(token)) || strcmp(text_of(r.header, "typ"), type) != 0)
         set_trouble(out, "its attestation cannot be read");
     else if (!is_signed(&r, all, service_name(s)))
         set_trouble(out, "its attestation is signed by nobody who may speak for it");
     else
-        judge_claims(r.claims, s, now_s, out);
+        is_of_it = judge_claims(r.claims, s, now_s, out);
     reading_clear(&r);
+    return is_of_it;
+}
+
+/* The older of the two counts only when the newer one is of something else. */
+static void judge_service(struct policy *p, size_t i, const struct attesters *all, const struct bundle *files, int64_t now_s)
+{
+    const struct service *s = policy_service(p, i);
+    struct attested found = {0}, before = {0};
+    struct slice token;
+    char name[128];
+    bool is_of_it = true;
+
+    name_attestation(name, service_name(s), slots[0]);
+    if (bundle_get(files, name, &token))
+        is_of_it = judge(token, all, s, now_s, &found);
+    name_attestation(name, service_name(s), slots[1]);
+    if (!is_of_it && bundle_get(files, name, &token) && judge(token, all, s, now_s, &before))
+        found = before;
+    policy_set_attested(p, i, &found);
 }
 
 bool attestation_use(struct policy *p, const struct conf *c, const struct bundle *files, int64_t now_s, struct fault *why)
@@ -382,17 +454,8 @@ bool attestation_use(struct policy *p, const struct conf *c, const struct bundle
     struct attesters all = {0};
     bool ok = read_attesters(&all, c, files, why);
 
-    for (size_t i = 0; i < policy_count(p) && ok; i++) {
-        const struct service *s = policy_service(p, i);
-        struct attested found = {0};
-        struct slice token;
-        char name[128];
-
-        name_attestation(name, service_name(s));
-        if (bundle_get(files, name, &token))
-            judge(token, &all, s, now_s, &found);
-        policy_set_attested(p, i, &found);
-    }
+    for (size_t i = 0; i < policy_count(p) && ok; i++)
+        judge_service(p, i, &all, files, now_s);
     free_attesters(&all);
     return ok;
 }

@@ -1,7 +1,7 @@
 /*
  * Attestations: what an audit found of one service, signed by whoever audited: this gateway with a key of its own, or another
  * machine that `attesters` lists. JWT, ES256 (RFC 7519), "typ": "exeat-attestation+jwt", in the state directory's
- * attestations/SERVICE.jwt. Claims: iss (who audited), sub (the service), iat (when), exp (when something accepted ends), and
+ * attestations/SERVICE.jwt; of two, the one of the configuration in force counts. Claims: iss (who audited), sub (the service), iat (when), exp (when something accepted ends), and
  *
  *   config   SHA-256 of what the configuration decides of the service (service_digest), in hexadecimal: another
  *            configuration, and the audit was of something else
@@ -21,8 +21,8 @@
 #define ATTESTATION_DIRECTORY "attestations"
 /* Of the gateway's own: state/attestation.key and .jwks, made by the first audit (signer_create). */
 #define ATTESTATION_KEY "attestation"
-/* Goes up when a new version of the probes makes older audits worthless. */
-#define ATTESTATION_PROBES 1
+/* Version of the probe set: goes up when a check asks or judges differently, which makes older audits worthless. */
+#define ATTESTATION_PROBES "1"
 
 /* attesters.NAME.jwks */
 extern const struct conf_section attesters_section;
@@ -39,11 +39,17 @@ struct attestation {
     const char *summary;         /* a JSON object: what else is worth keeping ("summary"); NULL: nothing */
 };
 
+/*
+ * Put a token into state/attestations/SERVICE.jwt, which is made when it is not there. What is there of another configuration stays
+ * beside it as SERVICE.before.jwt: whoever audits for a new one before it is in force does not close the service under the old one.
+ */
+bool attestation_write(const char *state, const char *service, struct slice token, struct fault *why);
+
 /* Append it in compact form. */
 bool attestation_sign(const struct signer *key, const struct attestation *a, struct buf *out, struct fault *why);
 
 /*
- * Read what there is below state into files: "attestation.SERVICE" for each service of p, "attester.jwks" (the gateway's own
+ * Read what there is below state into files: "attestation.SERVICE" and ".before" for each service of p, "attester.jwks" (the gateway's own
  * key) and "attester.NAME.jwks" for those that c lists. What is not there is no failure; what cannot be read is.
  */
 bool attestation_add_files(const char *state, const struct conf *c, const struct policy *p, struct bundle *files,

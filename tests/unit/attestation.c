@@ -209,7 +209,7 @@ static void test_other_tokens_of_the_same_key_are_none(void **state)
 
     (void)state;
     text_hex(&digest, slice_make((const char *)service_digest(service("npm")), SERVICE_DIGEST_SIZE));
-    buf_printf(&claims, "{\"sub\":\"npm\",\"iat\":%d,\"probes\":99,\"passing\":true,\"config\":\"%.*s\"}", NOW - 1,
+    buf_printf(&claims, "{\"sub\":\"npm\",\"iat\":%d,\"probes\":\"99\",\"passing\":true,\"config\":\"%.*s\"}", NOW - 1,
                SLICE_ARG(buf_slice(&digest)));
     buf_char(&claims, '\0');
     buf_printf(&header, "{\"typ\":\"exeat-attestation+jwt\",\"alg\":\"ES256\",\"kid\":\"%s\"}", signer_kid(own));
