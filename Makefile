@@ -237,11 +237,12 @@ bare: ## `make demo` in a fresh Debian tree (root; not part of check)
 	@tests/install bare
 	@tests/bare
 
+UNITS := $(foreach r,$(ROOMS),$(wildcard $r/*.service $r/*.timer))
 install: all man ## install into $(DESTDIR)$(PREFIX)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(B)/exeat $(patsubst %,$(B)/%,$(HELPERS))
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(B)/man/*.1
-	sed 's,@PREFIX@,$(PREFIX),' sandbox/exeat-token@.service >$(B)/exeat-token@.service
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(B)/exeat-token@.service
+	for unit in $(UNITS); do sed 's,@PREFIX@,$(PREFIX),' $$unit >$(B)/$${unit##*/}; done
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/systemd/system $(addprefix $(B)/,$(notdir $(UNITS)))
 	[ ! -f proxy.conf.example ] || install -D -m 644 proxy.conf.example $(DESTDIR)$(PREFIX)/share/doc/exeat/proxy.conf.example
 
 clean: ## remove what was built

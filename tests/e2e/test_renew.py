@@ -214,9 +214,11 @@ def installed(tmp_path_factory):
     return prefix
 
 
-def test_the_unit_is_installed_and_passes_its_check(installed):
-    unit = installed / "lib/systemd/system/exeat-token@.service"
-    assert f"ExecStart={installed}/bin/exeat token renew --sandbox %i" in unit.read_text()
+@pytest.mark.parametrize("name, runs", [("exeat-token@.service", "token renew --sandbox %i"), ("exeat-audit.service", "audit --all --attest"),
+                                        ("exeat-audit.timer", None)])
+def test_the_unit_is_installed_and_passes_its_check(installed, name, runs):
+    unit = installed / "lib/systemd/system" / name
+    assert not runs or f"ExecStart={installed}/bin/exeat {runs}" in unit.read_text()
     answer = subprocess.run(["systemd-analyze", "--man=no", "verify", unit], capture_output=True, text=True, timeout=PATIENCE)
     assert (answer.returncode, str(unit.name) in answer.stderr) == (0, False), answer.stderr
 
