@@ -56,7 +56,8 @@ static struct slice foreign_handoff(const struct target *t, const struct turn *x
 
 static void send_ordinary(struct evidence *e)
 {
-    const char *n, *host, *path = target_text(e->target, "fetch") ? fetched(e, nonce_new(e)) : NULL;
+    static const enum act redirects[] = {ACT_REDIRECT, ACT_REDIRECT_307};
+    const char *host, *path = target_text(e->target, "fetch") ? fetched(e, nonce_new(e)) : NULL;
 
     for (size_t i = 0; i < baseline_count(e); i++)
         ask(e, (struct probe){.path = baseline_at(e, i)->path, .who = good_or_nobody(e), .variant = "as clients ask"});
@@ -65,9 +66,13 @@ static void send_ordinary(struct evidence *e)
     ask(e, (struct probe){.path = path, .who = good_or_nobody(e), .variant = "fetched from the upstream"});
     if (!(host = target_listener(e->target, "inside")) && !(host = target_listener(e->target, "outside")))
         return;
-    n = nonce_new(e);
-    upstream_acts(e, n, ACT_REDIRECT, words(e, "http://%s/pool/main/e/%s_1.0_all.deb", host, n));
-    ask(e, (struct probe){.path = fetched(e, n), .who = good_or_nobody(e), .variant = "the upstream redirects to the listener"});
+    /* Some drop the credential with the method, and keep both with a 307. */
+    for (size_t i = 0; i < COUNT(redirects); i++) {
+        const char *n = nonce_new(e);
+
+        upstream_acts(e, n, redirects[i], words(e, "http://%s/pool/main/e/%s_1.0_all.deb", host, n));
+        ask(e, (struct probe){.path = fetched(e, n), .who = good_or_nobody(e), .variant = "the upstream redirects to the listener"});
+    }
 }
 
 static void judge_handoff(const struct evidence *e, struct finding *f)

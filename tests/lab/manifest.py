@@ -135,6 +135,7 @@ def of_weak(fixture):
     credential: {{ from: "file:reader.token", as: bearer }}
     tenant2: {{ from: "file:other.token", as: bearer }}
     planted: planted
+    sources: [127.0.0.1, 127.0.0.3]
     gateway-token: {{ from: "file:leave.token" }}
     fetch: "/mirror/{{nonce}}"
     listings: [/list]

@@ -49,7 +49,11 @@ def sheet():
 
 
 # Checks of the sheet that the audit does not judge yet: it says `not-run` of them. A line goes when its check comes.
-UNJUDGED = {line.split("#")[0].strip() for line in (CASES / "audit-unjudged").read_text().splitlines()} - {""}
+def ids_of(name):
+    return {line.split("#")[0].strip() for line in (CASES / name).read_text().splitlines()} - {""}
+
+
+UNJUDGED = ids_of("audit-unjudged")
 
 
 class Audits:
@@ -125,6 +129,16 @@ def test_weak_service(audits, key):
     wrong = differences(key, wanted, found)
     wrong += [told(key, check, "no alarm", got) for check, got in found.items() if check not in wanted and got["verdict"] in BAD]
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("key", [("weak", "strong")], ids="-".join)
+def test_each_check_has_a_fixture_or_a_reason(audits, key):
+    """Somewhere it is answered badly, or audit-without-fixture says why not."""
+    shown = {r["check"] for r in rows_of_sheet() if r["verdict"] in BAD} | WEAKNESSES.keys()
+    shown |= {r["check"] for r in rows("audit-weak.jsonl")}
+    without = ids_of("audit-without-fixture")
+    assert not shown & without, "these have one now"
+    assert audits.get(key).keys() == shown | without
 
 
 def test_what_is_not_judged_yet(capsys):

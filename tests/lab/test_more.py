@@ -136,6 +136,14 @@ def tags(f):
     return f.ask("PUT", "/-/package/tagged/dist-tags/beta", '"1.0.0"', Content_Type="application/json", **who).status == 201
 
 
+def tags_between(f):
+    """One tenant's tag, read by the other."""
+    a, b = {"Authorization": basic(*f.basic)}, {"Authorization": basic(*f.basic2)}
+    put(f, "/tag-board", npm_document("tag-board"), **a)
+    f.ask("PUT", "/-/package/tag-board/dist-tags/" + CANARY.lower(), '"1.0.0"', Content_Type="application/json", **a)
+    return CANARY.lower().encode() in f.ask("GET", "/-/package/tag-board/dist-tags", **b).body
+
+
 def board(f):
     """One tenant writes, the other reads."""
     a, b = {"Authorization": basic(*f.basic)}, {"Authorization": basic(*f.basic2)}
@@ -312,6 +320,8 @@ ROWS = [
     Row(verdaccio, "FU-6", "follows its upstream with 307", hits("/fx-307-f"), ALL3),
     # 6.10.4 keeps its token from the host of `dist.tarball` (FU-9), and takes it along to where a redirect sends it that keeps the method.
     Row(verdaccio, "FU-6", "takes its token along to where a 307 sends it", follows_with_token(307), (True, True, True)),
+    Row(verdaccio, "RD-5", "follows to another host with its token", follows_with_token(307), ALL3),
+    Row(verdaccio, "XT-6", "one tenant's tags, read by the other", tags_between, (True, True, False)),
     Row(verdaccio, "PW-2", "tags by who came by himself", tags, (True, True, False)),
     Row(verdaccio, "XT-1", "what one tenant writes, the other reads", board, (True, True, False)),
     Row(verdaccio, "XT-5", "one name for both tenants", one_name, NONE3),

@@ -255,6 +255,7 @@ PROBES = {
     "NT-4": trusted(Remote_User="admin"),
     "NT-5": has("GET", "/", "an object of tenant a", X_Original_URL=OK),
     "NT-6": trusted(X_SSL_Client_Verify="SUCCESS"),
+    "NT-7": lambda f: f.ask("GET", OK, source="127.0.0.3").status == 200,
     "NT-8": lambda f: f.ask("GET", "/overridden", X_HTTP_Method_Override="PUT", **bearer(good(f))).status == 201,
     "NT-9": trusted(X_Forwarded_Proto="https"),
     "RL-1": reaches("http://unlisted.test/x", Host="unlisted.test"),

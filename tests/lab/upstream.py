@@ -48,6 +48,7 @@ class Seen:
     port: int
     head: bytes
     body: bytes
+    peer: str = ""  # who asked: an address
 
     @property
     def line(self):

@@ -60,6 +60,7 @@ WEAKNESSES = {
     "NT-4": "believes Remote-User",
     "NT-5": "routes by X-Original-URL",
     "NT-6": "believes X-SSL-Client-Verify",
+    "NT-7": "asks for no credential at 127.0.0.3",
     "NT-8": "obeys X-HTTP-Method-Override",
     "NT-9": "asks for no credential under X-Forwarded-Proto: https",
     "RL-1": "fetches absolute targets",
@@ -164,6 +165,7 @@ class Weak:
             connection.settimeout(30)
             try:
                 while r := read_request(reader, SERVICE, PORT, lambda seen: self.before_body(connection, seen)):
+                    r.peer = connection.getpeername()[0]
                     self.exchange(connection, r)
                     if (r.field("connection") or "").lower() == "close":
                         return
@@ -228,6 +230,7 @@ class Weak:
                 or self.is_weak("NT-2") and "for=127.0.0.1" in (r.field("forwarded") or "").lower()
                 or any_of("NT-4", "remote-user", "x-remote-user", "x-webauth-user", "x-forwarded-user", "x-auth-request-user")
                 or any_of("NT-6", "client-cert", "x-ssl-client-verify", "x-client-dn")
+                or self.is_weak("NT-7") and r.peer == "127.0.0.3"
                 or self.is_weak("NT-9") and r.field("x-forwarded-proto") == "https")
 
     def caller(self, r, path):
