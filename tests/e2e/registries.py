@@ -121,6 +121,10 @@ class Debian(Shelf):
         self.debs = {v: self.package(v) for v in ("1.0", "1.1")}
         self.publish(["1.0"], {})
 
+    def stop(self):
+        """gpg has left an agent behind."""
+        run("gpgconf", "--homedir", self.directory / "gnupg", "--kill", "gpg-agent")
+
     def package(self, version):
         tree = self.directory / f"deb-{version}"
         (tree / "DEBIAN").mkdir(parents=True)
@@ -354,5 +358,6 @@ class Registries:
         return [f"{r.method} {r.target}" for r in self.origin.requests]
 
     def stop(self):
+        self.by_host[DEBIAN].stop()
         self.images.stop()
         self.origin.close()
