@@ -383,6 +383,26 @@ def test_a_new_key_is_found_and_one_that_is_gone_is_good_no_more(start, publish,
     assert [r["detail"] for r in g.wait_for(3, kind="keys")] == ["kid key-1", "kid key-1, key-2", "kid key-2, key-3"]
 
 
+def over_tls(origins, pki):
+    text = SERVICE.format(name="npm", port=0).replace("hosts: [npm.test]\n    plain-ports: [80]", "hosts: [registry.test]\n    ports: [443]")
+    return text.replace("127.0.0.1:0", f"127.0.0.1:{origins[0].port}") + f"    ca-file: {pki[0]}\n"
+
+
+def test_a_tunnel_by_a_key_that_is_gone_carries_nothing_more(start, publish, keys, origins, pki):
+    gitlab = publish("gitlab", keys[0], keys[1])
+    g = start(issuer("gitlab", gitlab.source("1s")).replace("web:read,", "[web:read, npm:read],"), services=over_tls(origins, pki))
+    wait_until(accepted(g, keys[0]), "the keys")
+    gone, stays = (g.tunnel("registry.test", k.token(gitlab_claims(job_id=str(n)))) for n, k in enumerate(keys))
+    get = "GET /x HTTP/1.1\r\nHost: registry.test\r\n\r\n"
+    for wire in (gone, stays):
+        wire.send(get)
+        assert wire.response().status == 200
+    gitlab.keys = [keys[1]]
+    assert gone.is_closed()  # it is idle
+    stays.send(get)
+    assert stays.response().status == 200
+
+
 def test_keys_are_fetched_again_in_time(start, publish, keys):
     gitlab = publish("gitlab", keys[0], keys[1])
     g = start(issuer("gitlab", gitlab.source("1s")))
@@ -522,6 +542,9 @@ def test_keys_that_were_fetched_survive_a_restart_without_the_issuer(start, publ
     stored = g.directory / "keys" / "gitlab"
     wait_until(stored.exists, "the keys to be stored")
     assert stored.stat().st_mode & 0o777 == 0o600 and '"d"' not in stored.read_text()
+    (g.directory / "job.jwt").write_text(keys[0].token(gitlab_claims()))
+    told = exeat("token", "inspect", g.directory / "job.jwt", config=g.config).stdout  # by the same keys
+    assert "The gateway would accept it" in told and "sandbox      gitlab:20:302" in told
     gitlab.answer = http("{}", "503 Service Unavailable")
     again(g)
     assert ask(g, keys[0].token(gitlab_claims())).status == 200
@@ -609,9 +632,7 @@ def recipes(start, publish, keys, tmp_path, web, origins, pki):
         where = f"    jwks-uri: {ISS[one.name]}{WHERE[one.name]}\n"
         assert where in text
         text = text.replace(where, where + f'    jwks-addresses: ["127.0.0.1:{one.port}"]\n    jwks-ca-file: {one.ca}\n')
-    npm = SERVICE.format(name="npm", port=0).replace("hosts: [npm.test]\n    plain-ports: [80]", "hosts: [registry.test]\n    ports: [443]")
-    npm = npm.replace("127.0.0.1:0", f"127.0.0.1:{origins[0].port}") + f"    ca-file: {pki[0]}\n"
-    g = start(text, services=npm)
+    g = start(text, services=over_tls(origins, pki))
     assert exeat("config", "check", config=g.config).stderr.count("issuers.") == 0
     g.issuers = issuers
     return g
