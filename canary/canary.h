@@ -24,6 +24,7 @@ struct canary { /* borrowed from its registry; texts NUL-terminated */
     const char *sandbox; /* whose it is; "" is everybody's */
     const char *value;   /* the whole secret */
     const char *created; /* RFC 3339 */
+    bool plain;          /* looked for as it is alone */
     size_t value_len, random_from, random_len; /* value[random_from, +random_len) is the random part */
 };
 
@@ -46,6 +47,8 @@ void registry_json(const struct registry *r, struct buf *out);
  * No mint, no mark, and no check of what it is made of.
  */
 void registry_add_secret(struct registry *r, const char *id, struct slice value);
+/* Another way to write it: looked for as it is alone, in no further encoding. */
+void registry_add_spelling(struct registry *r, const char *id, struct slice value);
 
 size_t registry_count(const struct registry *r);
 /* Borrowed until registry_free; later mints do not move it. */

@@ -41,7 +41,7 @@ static void add_canaries(struct database *d, const struct registry *r)
 {
     for (size_t i = 0; i < registry_count(r); i++) {
         d->adding = registry_get(r, i);
-        view_spell(slice_make(d->adding->value, d->adding->value_len), add_pattern, d);
+        (d->adding->plain ? view_spell_plain : view_spell)(slice_make(d->adding->value, d->adding->value_len), add_pattern, d);
     }
 }
 

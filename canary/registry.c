@@ -179,6 +179,7 @@ static struct canary *canary_copy(const struct canary *c)
         .sandbox = text_copy(slice_of(c->sandbox)),
         .value = text_copy(slice_make(c->value, c->value_len)),
         .created = text_copy(slice_of(c->created)),
+        .plain = c->plain,
         .value_len = c->value_len,
         .random_from = c->random_from,
         .random_len = c->random_len,
@@ -219,13 +220,23 @@ const struct canary *registry_add(struct registry *r, const struct canary *c, st
     return put(r, c, digest);
 }
 
-void registry_add_secret(struct registry *r, const char *id, struct slice value)
+static void add_last(struct registry *r, const char *id, struct slice value, bool plain)
 {
     struct slice last = slice_from(value, value.len > CANARY_VALUE_MAX ? value.len - CANARY_VALUE_MAX : 0);
-    struct canary c = {.id = id, .kind = "secret", .sandbox = "", .created = "", .value = last.ptr, .value_len = last.len};
+    struct canary c = {.id = id, .kind = "secret", .sandbox = "", .created = "", .value = last.ptr, .plain = plain, .value_len = last.len};
     unsigned char bytes[EVP_MAX_MD_SIZE];
 
     put(r, &c, digest_of(&c, bytes));
+}
+
+void registry_add_secret(struct registry *r, const char *id, struct slice value)
+{
+    add_last(r, id, value, false);
+}
+
+void registry_add_spelling(struct registry *r, const char *id, struct slice value)
+{
+    add_last(r, id, value, true);
 }
 
 static bool check_members(const json_t *object, const char *const *names, struct fault *why)

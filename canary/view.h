@@ -22,5 +22,7 @@ struct spelling {
 
 /* The secret's spellings in every view, handed one by one to take(arg, s), which owns s.literal then. */
 void view_spell(struct slice secret, void (*take)(void *arg, struct spelling s), void *arg);
+/* Only as it is. */
+void view_spell_plain(struct slice secret, void (*take)(void *arg, struct spelling s), void *arg);
 
 #endif

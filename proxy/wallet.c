@@ -90,7 +90,7 @@ struct hit grant_look(const struct grant *g, struct slice text)
  */
 static void add_spelling(void *arg, const char *name, struct slice spelled)
 {
-    registry_add_secret(arg, name, spelled);
+    registry_add_spelling(arg, name, spelled);
 }
 
 static struct scanner *make_scanner(struct slice sought)
