@@ -196,7 +196,7 @@ class Scenario:
                            unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
         path.write_text(head + MANIFEST + accepted)
         done = subprocess.run(self.outside.enter(self.exeat, "audit", "packages", "-m", path, "--active", "--tenant2", "--issuer-key", "--beacon",
-                                                 "--rate", "100", "--format", "json", "--html", page),
+                                                 "--rate", "100", "--requests", "600", "--format", "json", "--html", page),
                               pass_fds=[self.outside.namespace], capture_output=True, text=True, timeout=2 * PATIENCE)
         if done.returncode not in (0, 1):
             raise Failed(f"exeat audit: {done.returncode}\n{done.stderr}")
