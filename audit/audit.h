@@ -14,6 +14,9 @@ struct audit_options {
     const char *const *named;  /* --check: these alone (NULL-ended); NULL: all */
     int64_t rate, requests;    /* 0: the manifest's */
     const struct service *service; /* of the gateway that is to go by this audit: what it accepts counts; NULL: the manifest's */
+    /* What is weak is asked again through this gateway, with this leave token (kept): what is good there is covered. NULL: not. */
+    const struct addr *gateway;
+    const char *leave_token, *gateway_ca;
     void (*on_finding)(void *arg, const struct check *c, const struct finding *f, size_t done, size_t all); /* may be NULL */
     void *arg;
 };
@@ -23,6 +26,9 @@ struct audit_result {
     const struct check_group *group;
     struct finding finding;
     struct evidence evidence;
+    struct evidence through;         /* the same probes through the gateway */
+    struct finding through_finding;  /* and their verdict */
+    bool is_covered;                 /* weak at the service, closed by the gateway's rules */
     bool is_accepted;
     const char *accept_reason; /* as it is written, in force or not; NULL: not there */
     int64_t accepted_until_s;  /* of a gateway's; 0: the reason says it */

@@ -22,17 +22,20 @@ size_t report_count(const struct audit *a, enum verdict v)
 
 void report_summary(const struct audit *a, struct buf *out)
 {
-    size_t against = 0, accepted = 0;
+    size_t against = 0, accepted = 0, covered = 0;
 
     for (size_t i = 0; i < audit_count(a); i++) {
         against += audit_keeps_from_passing(audit_result(a, i));
         accepted += audit_result(a, i)->is_accepted;
+        covered += audit_result(a, i)->is_covered;
     }
     buf_printf(out, "%s %s: ", audit_target(a)->name, audit_is_passing(a) ? "passes" : "does not pass");
     if (against)
         buf_printf(out, "%zu critical or high findings stand against it; ", against);
     buf_printf(out, "%zu fail, %zu weak, %zu open, %zu inconclusive, %zu pass", report_count(a, VERDICT_FAIL), report_count(a, VERDICT_WEAK), report_count(a, VERDICT_OPEN),
                report_count(a, VERDICT_INCONCLUSIVE), report_count(a, VERDICT_PASS));
+    if (covered)
+        buf_printf(out, "; %zu covered by the gateway", covered);
     if (accepted)
         buf_printf(out, "; %zu accepted by its owner", accepted);
     buf_printf(out, " (%zu requests in %.1f s)", audit_requests(a), (double)audit_took_ms(a) / 1000);
@@ -115,6 +118,8 @@ static void put_line(const struct audit_result *r, struct buf *out)
 {
     buf_printf(out, "%-12s %-8s %-5s %s\n", verdict_name(r->finding.verdict), severity_name(r->check->severity), r->check->id, r->check->title);
     buf_printf(out, "%28s%s\n", "", r->finding.note);
+    if (r->through.n)
+        buf_printf(out, "%28s%s through the gateway: %s\n", "", r->is_covered ? "covered," : "not covered,", r->through_finding.note);
     if (rank_of(r) <= 3 && r->check->at_service[0])
         buf_printf(out, "%28sservice: %s\n", "", r->check->at_service);
     if (rank_of(r) <= 3 && r->check->at_gateway[0])
@@ -202,6 +207,9 @@ static json_t *check_json(const struct audit_result *r)
         json_array_append_new(evidence, exchange_json(r->evidence.list[i]));
     for (size_t i = 0; i < r->evidence.n_hits; i++)
         json_array_append_new(hits, hit_json(&r->evidence.hits[i]));
+    json_object_set_new(j, "covered", json_boolean(r->is_covered));
+    if (r->through.n)
+        json_object_set_new(j, "through", json_pack("{s:s, s:s}", "verdict", verdict_name(r->through_finding.verdict), "note", r->through_finding.note));
     json_object_set_new(j, "evidence", evidence);
     json_object_set_new(j, "listener", hits);
     return j;

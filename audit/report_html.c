@@ -208,11 +208,16 @@ static void put_evidence(const struct audit_result *r, struct buf *out)
 
 static void put_row(const struct audit_result *r, struct buf *out)
 {
-    buf_printf(out, "<tr id=\"%s\"><td class=\"v %s\">%s</td><td>%s</td><td>%s</td><td><b>", r->check->id, class_of(r->finding.verdict), r->is_accepted ? "accepted" : verdict_name(r->finding.verdict),
+    buf_printf(out, "<tr id=\"%s\"><td class=\"v %s\">%s</td><td>%s</td><td>%s</td><td><b>", r->check->id, class_of(r->finding.verdict), r->is_accepted ? "accepted" : r->is_covered ? "covered" : verdict_name(r->finding.verdict),
                severity_name(r->check->severity), r->check->id);
     put_escaped(out, r->check->title);
     buf_text(out, "</b><br>");
     put_escaped(out, r->finding.note);
+    if (r->through.n) {
+        buf_text(out, "<p class=\"fix\"><b>Through the gateway:</b> ");
+        put_escaped(out, r->through_finding.note);
+        buf_text(out, "</p>");
+    }
     if (is_bad(r)) {
         buf_text(out, "<p class=\"fix\"><b>At the service:</b> ");
         put_escaped(out, r->check->at_service);

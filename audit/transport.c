@@ -19,6 +19,9 @@ struct transport {
     char *agent;
     int64_t timeout_ms;
     const struct base_url *base; /* of the probe that is sent */
+    const struct addr *gateway;  /* NULL: directly */
+    const char *leave_token, *gateway_ca;
+    bool is_bare;                /* without the manifest's credentials */
     struct turn *x;
     EVP_MD_CTX *sent, *received;
 };
@@ -39,6 +42,14 @@ struct transport *transport_new(const struct target *t, const char *agent, struc
     fault_set(why, FAULT_IO, "libcurl does not start");
     transport_free(s);
     return NULL;
+}
+
+void transport_through(struct transport *s, const struct addr *gateway, const char *token, const char *ca, bool is_bare)
+{
+    s->gateway = gateway;
+    s->is_bare = is_bare;
+    s->leave_token = token;
+    s->gateway_ca = ca;
 }
 
 void transport_free(struct transport *s)
@@ -100,7 +111,7 @@ static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sock
     struct addr a;
 
     addr_from_sockaddr(&a, &to->addr);
-    if (purpose != CURLSOCKTYPE_IPCXN || !addr_equals(&a, &s->base->at) || !manifest_reaches(s->target->manifest, &a))
+    if (purpose != CURLSOCKTYPE_IPCXN || !addr_equals(&a, s->gateway ? s->gateway : &s->base->at) || !manifest_reaches(s->target->manifest, &a))
         return CURL_SOCKET_BAD;
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
@@ -129,6 +140,8 @@ static void credentials_of(const struct transport *s, const struct probe *p, str
     const struct credential *first = &s->target->first;
     bool to_proxy = first->form == CREDENTIAL_PROXY_BASIC || first->form == CREDENTIAL_PROXY_BEARER;
 
+    if (s->is_bare && p->who != WHO_TOKEN && p->who != WHO_JUNK)
+        return;
     if (p->who == WHO_FIRST) {
         credential_field(first, out);
     } else if (p->who == WHO_SECOND) {
@@ -152,9 +165,19 @@ static bool is_whole_url(const char *path)
     return slice_starts(slice_of(path), SLICE("http://")) || slice_starts(slice_of(path), SLICE("https://"));
 }
 
+/* A gateway is asked for whole URLs where there is no TLS; what is one already, and CONNECT, it is asked as it is. */
+static bool is_asked_whole(const struct transport *s)
+{
+    return s->gateway && !s->base->tls;
+}
+
 /* What stands in the request line. */
 static void target_of(const struct transport *s, const struct probe *p, struct buf *out)
 {
+    if (is_asked_whole(s) && p->path[0] == '/') {
+        buf_text(out, "http://");
+        target_authority(s->target, (unsigned)(s->base - s->target->base), out);
+    }
     if (!p->is_bare && !is_whole_url(p->path))
         buf_text(out, s->base->path);
     buf_text(out, p->path);
@@ -212,6 +235,13 @@ static struct curl_slist *fields_of(const struct transport *s, const struct prob
         explicit_bzero(text, strlen(text));
         free(text);
     }
+    if (is_asked_whole(s)) {
+        buf_printf(&line, "Proxy-Authorization: Bearer %s", s->leave_token);
+        text = buf_take_text(&line);
+        add(&list, text);
+        explicit_bzero(text, strlen(text));
+        free(text);
+    }
     if (p->body_type) {
         buf_printf(&line, "Content-Type: %s", p->body_type);
         text = buf_take_text(&line);
@@ -248,6 +278,35 @@ static struct curl_slist *pin(const struct transport *s)
     return list;
 }
 
+/* Through a tunnel, which libcurl makes; fields (give) are for the gateway alone. */
+static struct curl_slist *tunnel(struct transport *s)
+{
+    struct curl_slist *fields = NULL;
+    struct buf line = {0};
+    char *text;
+
+    if (!s->gateway || !s->base->tls)
+        return NULL;
+    buf_text(&line, "http://");
+    addr_text(&line, s->gateway);
+    text = buf_take_text(&line);
+    curl_easy_setopt(s->curl, CURLOPT_PROXY, text);
+    free(text);
+    curl_easy_setopt(s->curl, CURLOPT_NOPROXY, "");
+    curl_easy_setopt(s->curl, CURLOPT_HTTPPROXYTUNNEL, 1L);
+    curl_easy_setopt(s->curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    buf_printf(&line, "Proxy-Authorization: Bearer %s", s->leave_token);
+    text = buf_take_text(&line);
+    add(&fields, text);
+    explicit_bzero(text, strlen(text));
+    free(text);
+    curl_easy_setopt(s->curl, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
+    curl_easy_setopt(s->curl, CURLOPT_PROXYHEADER, fields);
+    if (s->gateway_ca)
+        curl_easy_setopt(s->curl, CURLOPT_CAINFO, s->gateway_ca);
+    return fields;
+}
+
 static void prepare(struct transport *s, const struct probe *p, const struct curl_slist *pinned)
 {
     CURL *c = s->curl;
@@ -257,7 +316,10 @@ static void prepare(struct transport *s, const struct probe *p, const struct cur
 
     curl_easy_reset(c);
     buf_text(&url, s->base->tls ? "https://" : "http://");
-    target_authority(s->target, (unsigned)(s->base - s->target->base), &url);
+    if (is_asked_whole(s))
+        addr_text(&url, s->gateway);
+    else
+        target_authority(s->target, (unsigned)(s->base - s->target->base), &url);
     buf_char(&url, '/');
     text = buf_take_text(&url);
     curl_easy_setopt(c, CURLOPT_URL, text);
@@ -306,13 +368,14 @@ static enum outcome outcome_of(CURLcode code, const struct turn *x)
 
 static void send_plain(struct transport *s, const struct probe *p)
 {
-    struct curl_slist *fields = fields_of(s, p), *pinned = pin(s);
+    struct curl_slist *fields = fields_of(s, p), *pinned = pin(s), *gateways;
     struct buf target = {0};
     long status = 0;
     CURL *c = s->curl;
     char *text;
 
     prepare(s, p, pinned);
+    gateways = tunnel(s);
     target_of(s, p, &target);
     text = buf_take_text(&target);
     curl_easy_setopt(c, CURLOPT_REQUEST_TARGET, text);
@@ -335,7 +398,10 @@ static void send_plain(struct transport *s, const struct probe *p)
     curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, s->x->method);
     s->x->outcome = outcome_of(curl_easy_perform(c), s->x);
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+    if (gateways && s->x->outcome != OUTCOME_ANSWERED && status == 0 && curl_easy_getinfo(c, CURLINFO_HTTP_CONNECTCODE, &status) == CURLE_OK && status / 100 != 2 && status)
+        s->x->outcome = OUTCOME_ANSWERED; /* the gateway's refusal of the tunnel */
     s->x->status = (int)status;
+    wipe(gateways);
     explicit_bzero(text, strlen(text));
     free(text);
     wipe(fields);
@@ -441,17 +507,19 @@ static enum outcome converse(struct transport *s, const struct probe *p, curl_so
 
 static void send_by_hand(struct transport *s, const struct probe *p)
 {
-    struct curl_slist *pinned = pin(s);
+    struct curl_slist *pinned = pin(s), *gateways;
     curl_socket_t fd = CURL_SOCKET_BAD;
     CURLcode code;
 
     prepare(s, p, pinned);
+    gateways = tunnel(s);
     curl_easy_setopt(s->curl, CURLOPT_CONNECT_ONLY, 1L);
     code = curl_easy_perform(s->curl);
     if (code == CURLE_OK)
         code = curl_easy_getinfo(s->curl, CURLINFO_ACTIVESOCKET, &fd);
     s->x->outcome = code == CURLE_OK ? converse(s, p, fd) : outcome_of(code, s->x);
     curl_slist_free_all(pinned);
+    wipe(gateways);
     /* The connection belongs to the handle: a new one closes it. */
     curl_easy_cleanup(s->curl);
     if (!(s->curl = curl_easy_init()))

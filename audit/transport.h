@@ -15,6 +15,12 @@ struct transport *transport_new(const struct target *t, const char *agent, struc
 void transport_free(struct transport *s);
 /* Send it and wait for the answer (give: turn_free). Always gives one, with an outcome. */
 struct turn *transport_send(struct transport *s, const struct probe *p);
+/*
+ * From here on as a sandbox's request through the gateway at this address, with this leave token (both kept); NULL: directly again. Services
+ * behind TLS are reached through a tunnel, and ca (a file, kept) is the gateway's root. With is_bare no credential of the manifest's is
+ * sent: the gateway puts in its own, if any.
+ */
+void transport_through(struct transport *s, const struct addr *gateway, const char *token, const char *ca, bool is_bare);
 /* The field that carries a credential: "Authorization: Bearer ..." (wiped by the caller). Nothing when there is none. */
 void credential_field(const struct credential *c, struct buf *out);
 

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/guess.h"
 #include "base/say.h"
+#include "base/secret.h"
 #include "cmd/attest.h"
 #include "cmd/command.h"
 
@@ -116,6 +117,25 @@ static bool read_rate(const struct invocation *inv, const struct manifest *m, st
     return true;
 }
 
+/* The gateway's address and the leave token: what a sandbox has. */
+static bool read_gateway(const struct invocation *inv, struct addr *at, struct secret **token, struct audit_options *o, struct fault *why)
+{
+    const char *through = option_text(inv->options, "through"), *path = option_text(inv->options, "leave-token");
+
+    if (!through && !path)
+        return true;
+    if (!through || !path)
+        return fault_set(why, FAULT_USAGE, "--through and --leave-token go together");
+    if (!addr_parse(slice_of(through), at) || at->port == 0)
+        return fault_set(why, FAULT_USAGE, "--through is the gateway's address and port, such as 127.0.0.1:3128");
+    if (!(*token = secret_read_file(path, 16 * 1024, why)))
+        return false;
+    o->gateway = at;
+    o->leave_token = secret_slice(*token).ptr;
+    o->gateway_ca = option_text(inv->options, "gateway-ca");
+    return true;
+}
+
 /* Say what else it might have been. */
 static struct target *open_target(const struct manifest *m, const char *name, struct fault *why)
 {
@@ -218,13 +238,16 @@ static int run_audits(const struct invocation *inv)
     struct job j = {.inv = inv, .progress = {!inv->quiet && !inv->json && isatty(2)}};
     struct fault why = {0};
     struct manifest *m = NULL;
+    struct secret *token = NULL;
+    struct addr gateway;
     int status;
 
     j.options = (struct audit_options){.allowed = allowed_of(inv), .on_finding = on_finding, .arg = &j.progress};
     if (!check_words(inv, &why) || !(m = manifest_load(option_text(inv->options, "manifest"), &why)) || !read_named(inv, named, &why) ||
-        !read_rate(inv, m, &j.options, &why) ||
+        !read_rate(inv, m, &j.options, &why) || !read_gateway(inv, &gateway, &token, &j.options, &why) ||
         (option_flag(inv->options, "attest") && !(j.attest = attest_open(inv->config, &why)))) {
         command_fail(inv, &why);
+        secret_free(token);
         manifest_free(m);
         return STATUS_USAGE;
     }
@@ -232,6 +255,7 @@ static int run_audits(const struct invocation *inv)
     j.options.named = named[0] ? named : NULL;
     status = inv->n_args ? audit_one(&j, inv->args[0]) : audit_all(&j);
     attest_free(j.attest);
+    secret_free(token);
     manifest_free(m);
     return status;
 }
@@ -276,6 +300,9 @@ const struct command command_audit = {
             {.name = "check", .type = OPTION_TEXT, .value = "ID", .help = "this check alone (may stand several times); one that may disturb runs only so", .repeat = true},
             {.name = "rate", .type = OPTION_COUNT, .value = "N", .help = "requests a second (reach.rate of the manifest)"},
             {.name = "requests", .type = OPTION_COUNT, .value = "N", .help = "requests in all (reach.requests)"},
+            {.name = "through", .type = OPTION_TEXT, .value = "ADDRESS:PORT", .help = "ask what is weak again through the gateway there: what is good then is covered"},
+            {.name = "leave-token", .type = OPTION_TEXT, .value = "FILE", .help = "the leave token for that"},
+            {.name = "gateway-ca", .type = OPTION_TEXT, .value = "FILE", .help = "the gateway's root, for services behind TLS"},
             {.name = "junit", .type = OPTION_TEXT, .value = "FILE", .help = "write JUnit XML there"},
             {.name = "sarif", .type = OPTION_TEXT, .value = "FILE", .help = "write SARIF 2.1.0 there"},
             {.name = "html", .type = OPTION_TEXT, .value = "FILE", .help = "write one HTML page there"},

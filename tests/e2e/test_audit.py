@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway import EXEAT, PATIENCE, clean_environment, exeat
+from gateway import EXEAT, PATIENCE, Gateway, clean_environment, exeat
 
 SECRET = "reader-credential-0123456789abcdef"
 SECRET2 = "other-credential-0123456789abcdef"
@@ -256,6 +256,55 @@ def test_the_listener_says_who_came(tmp_path):
     assert report["capabilities"]["relays"] and report["capabilities"]["relays-to"] == ["listener.test"]
     assert checks["RL-1"]["verdict"] == "pass"
     assert {c["check"]: c["verdict"] for c in without["checks"]}["FU-1"] == "not-run"
+
+
+# ---- through the gateway
+
+WEAK_SERVICE = """
+  s:
+    hosts: [weak.test]
+    plain-ports: [{port}]
+    addresses: ["127.0.0.1:{port}"]
+    allow: {allow}
+    body: 4k
+    scope: weak:read
+    audit: "waived: test"
+    credential: {{ from: "file:injected", as: bearer }}
+    inject-plain: accepted
+    shared-identity: accepted
+"""
+
+
+def weak(client, head, _):
+    """Its pages of administration are open, and who has its credential writes."""
+    if head.startswith(b"GET /metrics ") or head.startswith(b"PUT /") and SECRET.encode() in head:
+        client.sendall(answer(200, b"up 1", Content_Type="text/plain"))
+    else:
+        honest(client, head, 0)
+
+
+@pytest.mark.parametrize("allow, covered", [('["GET /ok"]', True), ('["GET /ok", "GET /metrics", "PUT /**"]', False)], ids=["rules that cover it", "rules that do not"])
+def test_what_is_weak_is_covered_by_the_rules_or_not(tmp_path, allow, covered):
+    with serve(weak) as (port, _):
+        gateway = Gateway(tmp_path / "gw", WEAK_SERVICE.format(port=port, allow=allow))
+        injected = tmp_path / "gw" / "injected"
+        injected.touch(0o600)
+        injected.write_text(SECRET)
+        leave = tmp_path / "leave.jwt"
+        leave.touch(0o600)
+        leave.write_text(gateway.token("weak:read"))
+        try:
+            gateway.start()
+            status, report = audit(tmp_path, port, "--active", "--through", f"127.0.0.1:{gateway.port}", "--leave-token", leave, "--check", "AN-7", "--check", "PW-1", host="weak.test",
+                                   service=f"    address: 127.0.0.1\n    protected: [/ok]\n    write: \"/{{nonce}}\"\n")
+        finally:
+            gateway.stop()
+    checks = {c["check"]: c for c in report["checks"]}
+    for c in ("AN-7", "PW-1"):
+        assert checks[c]["verdict"] == "fail", checks[c]
+        assert checks[c]["covered"] == covered and checks[c]["through"]["note"], checks[c]
+        assert checks[c]["against"] != covered
+    assert leave.read_text() not in json.dumps(report)
 
 
 # ---- reports
