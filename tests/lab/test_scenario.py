@@ -11,6 +11,6 @@ EXEAT = Path(os.environ.get("EXEAT", HERE.parents[1] / "build" / "exeat")).absol
 def test_the_four_acts():
     done = subprocess.run([sys.executable, "-B", HERE / "scenario.py", EXEAT], capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stdout + done.stderr
-    for text in ("through squid it got out by six ways, through Exeat by none", "without a waiver the service is closed",
-                 "exeat audit packages: it passes"):
+    for text in ("through squid it got out by six ways, through Exeat by none", "the service is closed: HTTP/1.1 503",
+                 "exeat audit packages --attest: it passes", "the door is open"):
         assert text in done.stdout, done.stdout
