@@ -81,7 +81,7 @@ class Speaker:
 
     def message(self, controls=None):
         """The next message: (opcode, payload). Control frames before its end go to controls; None: there are none."""
-        kind, payload = None, b""
+        kind, pieces = None, []
         while True:
             fin, opcode, piece = self.hear()
             if opcode >= CLOSE:
@@ -89,9 +89,10 @@ class Speaker:
                 controls.append((opcode, piece))
                 continue
             assert (opcode == CONTINUATION) is (kind is not None), opcode
-            kind, payload = opcode if kind is None else kind, payload + piece
+            kind = opcode if kind is None else kind
+            pieces.append(piece)
             if fin:
-                return kind, payload
+                return kind, b"".join(pieces)
 
     def closed(self):
         """The next frame is a close frame: (code, reason)."""
