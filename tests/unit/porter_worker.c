@@ -167,6 +167,18 @@ static void v_twice(void)
     v_host("silent.test", PORT, "", -1);
 }
 
+static void v_keys(void)
+{
+    struct buf out = {0};
+
+    pack_u32(&out, 301);
+    pack_u64(&out, 1);
+    buf_append(&out, SLICE("0123456789abcdef"));
+    pack_bytes(&out, SLICE("gitlab"));
+    channel_send(bench.worker, MSG_DIAL_KEYS, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
 static void v_unlisted_often(void)
 {
     for (uint32_t i = 0; i < 65; i++) {
@@ -198,6 +210,7 @@ static void test_violations(void **state)
         {"bytes behind the message", v_trailing},
         {"a descriptor with a question", v_descriptor},
         {"one number for two open questions", v_twice},
+        {"a dial for an issuer's keys, which is the clerk's", v_keys},
         {"65 dials to what no service lists", v_unlisted_often},
     };
 
