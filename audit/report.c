@@ -174,10 +174,13 @@ static json_t *exchange_json(const struct turn *x)
     static const char *const names[] = {"anonymous", "first", "second", "junk", "token"};
     struct buf answer = {0}, sent = {0};
     json_t *j = json_object();
+    char *text;
 
     buf_printf(&sent, "%s %.400s", x->method, x->shown);
     turn_describe(x, &answer);
-    json_object_set_new(j, "sent", text_of(buf_take_text(&sent)));
+    text = buf_take_text(&sent);
+    json_object_set_new(j, "sent", text_of(text));
+    free(text);
     json_object_set_new(j, "as", json_string(names[x->who]));
     json_object_set_new(j, "variant", text_of(x->variant));
     json_object_set_new(j, "answer", x->outcome == OUTCOME_ANSWERED ? json_integer(x->status) : json_stringn(buf_slice(&answer).ptr, buf_len(&answer)));
