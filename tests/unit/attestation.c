@@ -270,7 +270,7 @@ static void digest_of(const char *change, unsigned char out[SERVICE_DIGEST_SIZE]
     struct buf text = {0};
     struct fault why = {0};
     struct conf *c;
-    struct policy *p;
+    struct policy *p = NULL;
 
     buf_printf(&text, "services:\n  npm: {allow: [\"GET /**\"], scope: a%s%s%s}\n",
                strncmp(change, "hosts", 5) == 0 ? "" : ", hosts: [npm.test]", *change ? ", " : "", change);
