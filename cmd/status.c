@@ -174,7 +174,7 @@ static void print_issuer(struct buf *out, const json_t *issuer)
 
     if (good && !*error)
         return;
-    buf_printf(out, "%s: issuer %s", good ? "warning" : "NOT READY", text_of(issuer, "issuer"));
+    buf_printf(out, "warning: issuer %s", text_of(issuer, "issuer"));
     if (!good)
         buf_text(out, number_of(issuer, "fetched") ? " is closed, its keys are too old" : " is closed, its keys were not fetched yet");
     if (*error)

@@ -97,6 +97,7 @@ static const struct metrics *metrics_now(void)
 {
     clerk.metrics.now_s = clock_wall_s();
     clerk.metrics.issuers = locksmith_report(&clerk.metrics.n_issuers);
+    clerk.metrics.n_file_issuers = conf_count(clerk.context->conf, "issuers") - clerk.metrics.n_issuers;
     return &clerk.metrics;
 }
 

@@ -24,6 +24,14 @@ int metrics_exhausted(const struct metrics *m)
     return 0;
 }
 
+bool metrics_has_keys(const struct metrics *m)
+{
+    for (size_t i = 0; i < m->n_issuers; i++)
+        if (m->issuers[i].good)
+            return true;
+    return m->n_file_issuers > 0 || m->n_issuers == 0;
+}
+
 bool metrics_journal_is_open(const struct metrics *m)
 {
     for (size_t i = 0; i < m->n_pages; i++)

@@ -34,6 +34,7 @@ struct metrics {
     int64_t now_s;               /* wall clock, by which they count */
     const struct metrics_issuer *issuers;
     size_t n_issuers;
+    size_t n_file_issuers; /* others, whose keys are from files and always there */
 };
 
 void metrics_write(struct buf *out, const struct metrics *m);
@@ -42,6 +43,8 @@ void metrics_write(struct buf *out, const struct metrics *m);
 uint64_t metrics_sum(const struct metrics *m, enum counter c);
 /* The errno because of which some role is out of descriptors or memory; 0: none is. */
 int metrics_exhausted(const struct metrics *m);
+/* Has any issuer keys? Without one nobody can have leave. True when there are no issuers at all. */
+bool metrics_has_keys(const struct metrics *m);
 /* Are there pages, and does every one of them say so? */
 bool metrics_journal_is_open(const struct metrics *m);
 

@@ -86,14 +86,6 @@ static json_t *issuers(const struct metrics *m)
     return list;
 }
 
-static bool all_issuers_are_good(const struct metrics *m)
-{
-    for (size_t i = 0; i < m->n_issuers; i++)
-        if (!m->issuers[i].good)
-            return false;
-    return true;
-}
-
 void report_status(struct buf *out, struct slice answer, const struct metrics *m)
 {
     json_t *root = read_json(answer), *status = json_object_get(root, "status");
@@ -102,7 +94,7 @@ void report_status(struct buf *out, struct slice answer, const struct metrics *m
 
     if (json_is_object(status)) {
         json_object_set_new(status, "journal", json_pack("{s:b}", "open", open));
-        if (!open || !all_issuers_are_good(m))
+        if (!open || !metrics_has_keys(m))
             json_object_set_new(status, "ready", json_false());
         json_object_set_new(status, "counters", counters(m));
         add_services(status, m);
@@ -170,9 +162,8 @@ bool report_ready(struct buf *out, struct slice answer, const struct metrics *m)
         add_role(missing, role);
     if (!metrics_journal_is_open(m))
         json_array_append_new(missing, json_string("the journal is closed"));
-    for (i = 0; i < m->n_issuers; i++)
-        if (!m->issuers[i].good)
-            add_issuer(missing, &m->issuers[i]);
+    for (i = 0; i < m->n_issuers && !metrics_has_keys(m); i++)
+        add_issuer(missing, &m->issuers[i]);
     if (metrics_exhausted(m))
         add_exhausted(missing, metrics_exhausted(m));
     if (json_array_size(missing) == 0 && !json_is_true(json_object_get(status, "ready")))

@@ -16,7 +16,10 @@ bool report_is(struct slice line, const char *command);
  */
 void report_status(struct buf *out, struct slice answer, const struct metrics *m);
 
-/* The body of /readyz: {"ready":true} or {"ready":false,"missing":["worker 1 is down", ...]}; returns ready. */
+/*
+ * The body of /readyz: {"ready":true} or {"ready":false,"missing":["worker 1 is down", ...]}; returns ready. An issuer whose
+ * keys are away does not make the gateway unready for the sandboxes of the others; when none has keys, nobody can have leave.
+ */
 bool report_ready(struct buf *out, struct slice answer, const struct metrics *m);
 
 #endif

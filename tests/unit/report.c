@@ -162,6 +162,47 @@ static void test_ready(void **state)
     }
 }
 
+static void test_ready_by_issuers(void **state)
+{
+    static const struct {
+        const char *name;
+        bool first, second; /* of two that publish: has it good keys? */
+        size_t from_files;
+        const char *body;
+    } rows[] = {
+        {"both have keys", true, true, 0, "{\"ready\":true}\n"},
+        {"one is away: the other's sandboxes can go on", true, false, 0, "{\"ready\":true}\n"},
+        {"both are away, one has its keys in a file", false, false, 1, "{\"ready\":true}\n"},
+        {"none has keys: nobody can have leave", false, false, 0,
+         "{\"ready\":false,\"missing\":[\"issuer a: its keys are too old: it answered 503\",\"issuer b: its keys were not fetched yet\"]}\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct metrics_issuer issuers[] = {
+            {"a", "https://a.test/", 1, NOW - 100, NOW - 1, rows[i].first, "it answered 503"},
+            {"b", "https://b.test/", 1, 0, 0, rows[i].second, ""},
+        };
+        struct metrics m = make_metrics(true, true);
+        struct buf ready = {0}, told = {0};
+        char *text, *status;
+
+        m.issuers = issuers;
+        m.n_issuers = 2;
+        m.n_file_issuers = rows[i].from_files;
+        report_ready(&ready, SLICE(STATUS("true", UP("scribe"))), &m);
+        report_status(&told, SLICE(STATUS("true", UP("scribe"))), &m);
+        text = buf_take_text(&ready);
+        status = buf_take_text(&told);
+        if (strcmp(text, rows[i].body) != 0)
+            fail_msg("%s: expected %s, got %s", rows[i].name, rows[i].body, text);
+        if (!strstr(status, "\"ready\":true") != !strstr(text, "\"ready\":true"))
+            fail_msg("%s: status says another thing than readyz: %s", rows[i].name, status);
+        free(text);
+        free(status);
+    }
+}
+
 static void test_no_page_is_closed(void **state)
 {
     struct metrics m = {0};
@@ -234,6 +275,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_metrics),   cmocka_unit_test(test_label_escapes), cmocka_unit_test(test_ready),
+        cmocka_unit_test(test_ready_by_issuers),
         cmocka_unit_test(test_no_page_is_closed), cmocka_unit_test(test_status), cmocka_unit_test(test_is_status),
         cmocka_unit_test(test_pages),
     };
