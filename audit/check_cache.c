@@ -242,12 +242,12 @@ static void judge_missing(const struct evidence *e, struct finding *f)
 
 /* ---- CI-8 ---- */
 
-#define KEY "Caches behind the gateway: a credential for each sandbox, so that keys differ; deny what is private."
+#define KEY "For caches behind the gateway a credential for each sandbox ({sandbox}), so that keys differ; deny what is private."
 
 static const struct check checks[] = {
     {"CI-1", SEVERITY_CRITICAL, RUN_TENANTS, send_private, judge_private, "Is one caller's page given to another?", "RFC 9111 3.5", "Keep nothing that was asked for with Authorization (nginx: proxy_no_cache $http_authorization; squid: cache deny).", KEY},
     {"CI-2", SEVERITY_HIGH, RUN_TENANTS, send_cookies, judge_cookies, "Is one caller's cookie given to another?", "RFC 9111 7.3", "Keep nothing that sets cookies.", KEY},
-    {"CI-3", SEVERITY_HIGH, RUN_WRITES, send_unkeyed, judge_unkeyed, "Does one caller's field change another's page?", "", "Clear X-Forwarded-* and its like before the upstream, or make them part of the key.", "The gateway writes X-Forwarded-* anew."},
+    {"CI-3", SEVERITY_HIGH, RUN_WRITES, send_unkeyed, judge_unkeyed, "Does one caller's field change another's page?", "", "Clear X-Forwarded-* and its like before the upstream, or make them part of the key.", "The gateway drops X-Forwarded-* of sandboxes."},
     {"CI-4", SEVERITY_MEDIUM, RUN_WRITES, send_variants, judge_variants, "Are different paths one page?", "", "Put the whole request target into the key.", KEY},
     {"CI-5", SEVERITY_MEDIUM, 0, send_rules, judge_rules, "Are the rules for caches honoured?", "RFC 9111 4.1, 5.2", "Do not ignore Cache-Control and Vary (nginx: proxy_ignore_headers).", KEY},
     {"CI-6", SEVERITY_MEDIUM, RUN_TENANTS, send_suffix, judge_suffix, "Is a private page kept for its suffix?", "", "Decide by what the upstream says, not by the path.", KEY},

@@ -223,7 +223,7 @@ static void send_nothing(struct evidence *e)
         evidence_missing(e, "it needs the listener (--beacon, and listener.addresses in the manifest)");
 }
 
-#define DOOR "allow: paths without such parameters; deny: fetching endpoints. What the service then fetches is out of the gateway's sight: put its own egress behind a listener of the gateway."
+#define DOOR "allow: paths without such parameters; deny: fetching endpoints. What the service then fetches is out of the gateway's sight; put its own egress behind a listener of the gateway."
 
 static const struct check checks[] = {
     {"FU-1", SEVERITY_CRITICAL, RUN_LISTENER, send_parameters, judge_parameters, "Does it fetch a URL in a parameter?", "CVE-2026-126984", "Take names, not URLs; where a URL is needed, compare its host with a list after looking it up.", DOOR},

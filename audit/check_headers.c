@@ -208,14 +208,14 @@ static void judge_override(const struct evidence *e, struct finding *f)
     }
 }
 
-#define STRIP "The gateway writes X-Forwarded-* and Forwarded anew; drop the field for this service (drop-headers)."
+#define STRIP "The gateway drops what only a gateway may say (Forwarded, X-Forwarded-* and their kin); forward-fields: what else may pass."
 
 static const struct check checks[] = {
     {"NT-1", SEVERITY_HIGH, 0, send_addresses, judge_fields, "Does a claimed address open it?", "RFC 9700 4.13",
      "Believe X-Forwarded-For from named proxies alone (nginx: set_real_ip_from), and never grant by address.", STRIP},
     {"NT-2", SEVERITY_MEDIUM, 0, send_forwarded, judge_fields, "Does Forwarded open it?", "RFC 7239 8.1", "Believe Forwarded from named proxies alone.", STRIP},
     {"NT-3", SEVERITY_MEDIUM, 0, send_names, judge_names, "Does it take its own name from the request?", "RFC 9110 7.2",
-     "Set its public name (verdaccio: VERDACCIO_PUBLIC_URL; registry: http.host, relativeurls).", "The gateway sends the listed host as Host; drop X-Forwarded-Host."},
+     "Set its public name (verdaccio: VERDACCIO_PUBLIC_URL; registry: http.host, relativeurls).", "The gateway sends the listed host as Host, and drops X-Forwarded-Host."},
     {"NT-4", SEVERITY_CRITICAL, 0, send_users, judge_fields, "Does a claimed user open it?", "RFC 9700 4.13", "Take the user from the credential; drop Remote-User and its like at the edge.", STRIP},
     {"NT-5", SEVERITY_HIGH, 0, send_rewrites, judge_rewrites, "Does a field choose another path?", "", "Do not route by X-Original-URL and its like.", STRIP},
     {"NT-6", SEVERITY_HIGH, 0, send_certificates, judge_fields, "Does a claimed certificate open it?", "RFC 9440", "Take Client-Cert only from the proxy that verified it, which drops the client's own.", STRIP},

@@ -175,7 +175,7 @@ static void judge_expect(const struct evidence *e, struct finding *f)
         finding_set(f, VERDICT_INCONCLUSIVE, "the answer does not decide: %d", x->status);
 }
 
-#define READ "allow: GET and HEAD alone (a read preset); request-body: 0."
+#define READ "allow: GET and HEAD alone (a read preset); body: 0."
 
 static const struct check checks[] = {
     {"PW-1", SEVERITY_CRITICAL, RUN_WRITES, send_publish, judge_publish, "Does a reader's credential publish?", "RFC 6750 3.1", "Demand a scope of its own for publishing (verdaccio: publish: nobody).", READ},

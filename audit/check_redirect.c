@@ -354,7 +354,7 @@ static void judge_body_redirect(const struct evidence *e, struct finding *f)
         finding_set(f, VERDICT_PASS, "content is not sent on by a 307 of the upstream's");
 }
 
-#define EDGES "Give the service its declared hosts; the gateway refuses or rewrites answers that name others (handoff edges)."
+#define EDGES "hands-off-to: the hosts that are meant; handoff-edges: enforce refuses answers that name others."
 
 static const struct check checks[] = {
     {"RD-1", SEVERITY_MEDIUM, 0, send_ordinary, judge_handoff, "Do its answers send clients elsewhere?", "RFC 9110 10.2.2",

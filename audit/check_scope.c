@@ -206,7 +206,7 @@ static void send_exchange(struct evidence *e)
     evidence_na(e, "the manifest names no token endpoint that exchanges tokens");
 }
 
-#define OWN "inject or assert: the gateway's credential for this one service; the sandbox's own is refused."
+#define OWN "credential or assert: the gateway's own for this one service; the sandbox's is refused."
 
 static const struct check scope_checks[] = {
     {"AS-1", SEVERITY_CRITICAL, RUN_ISSUER, send_other_audience, judge_tokens, "Is a token for another service refused?", "RFC 9068 4, RFC 8725 3.9", "Check aud.", OWN},
@@ -218,14 +218,14 @@ static const struct check scope_checks[] = {
     {"AS-7", SEVERITY_HIGH, RUN_ISSUER, send_spellings, judge_tokens, "Can a scope be widened by how it is spelt?", "CVE-2026-42016, CVE-2026-66015", "Compare scopes exactly.", OWN},
     {"AS-8", SEVERITY_MEDIUM, RUN_ISSUER, send_details, judge_tokens, "Are authorization_details looked at?", "RFC 9396 3, 5", "Refuse details of unknown types.", OWN},
     {"AS-9", SEVERITY_CRITICAL, 0, send_gateway_token, judge_tokens, "Does it take the gateway's leave token?", "RFC 9700 4.10.2", "Take tokens of your issuer for your audience alone.", "The gateway strips its token from every request."},
-    {"AS-10", SEVERITY_CRITICAL, RUN_TENANTS, send_second, judge_second, "Does another tenant's credential open it?", "", "Bind objects to their tenant.", "client credentials: refuse; then no foreign account can be used."},
+    {"AS-10", SEVERITY_CRITICAL, RUN_TENANTS, send_second, judge_second, "Does another tenant's credential open it?", "", "Bind objects to their tenant.", "client-credentials: refuse; then no foreign account can be used."},
 };
 
 static const struct check delegation_checks[] = {
-    {"DE-1", SEVERITY_CRITICAL, RUN_ISSUER, send_exchange, NULL, "Can an exchange widen a token?", "RFC 8693 2.2.2", "Grant at most what the subject token has.", "exchange.scope, exchange.audience: fixed in the configuration."},
+    {"DE-1", SEVERITY_CRITICAL, RUN_ISSUER, send_exchange, NULL, "Can an exchange widen a token?", "RFC 8693 2.2.2", "Grant at most what the subject token has.", "exchange.scope, exchange.audience: what is asked for stands in the configuration, whoever asks."},
     {"DE-2", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Does an exchanged token name its actor?", "RFC 8693 4.1", "Put act into it.", ""},
     {"DE-3", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Is may_act honoured?", "RFC 8693 4.4", "Refuse actors that may_act does not name.", ""},
-    {"DE-4", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Does an exchanged token live longer?", "RFC 8693, RFC 9700", "At most the subject's life, bound again.", "exchange.lifetime"},
+    {"DE-4", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Does an exchanged token live longer?", "RFC 8693, RFC 9700", "At most the subject's life, bound again.", "exchange: the token stays in the gateway and goes to this service alone."},
     {"DE-5", SEVERITY_HIGH, RUN_ISSUER, NULL, NULL, "Are transaction tokens kept apart?", "draft-ietf-oauth-transaction-tokens", "Take Txn-Token in its own field alone, from your trust domain.", ""},
 };
 

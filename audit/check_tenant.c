@@ -265,7 +265,7 @@ static const struct check checks[] = {
     {"XT-1", SEVERITY_CRITICAL, RUN_WRITES | RUN_TENANTS, send_message, judge_readable, "Does one tenant read what another wrote?", "", "Keep tenants apart; let readers write nowhere.", APART},
     {"XT-2", SEVERITY_CRITICAL, RUN_WRITES | RUN_TENANTS, send_names, judge_names, "Does one tenant see names that another made?", "", "Show each tenant its own names alone.", APART},
     {"XT-3", SEVERITY_HIGH, RUN_WRITES | RUN_TENANTS, send_mount, judge_mount, "Can one tenant mount what another has?", "CVE-2021-41834", "Demand read access to what is mounted.", APART},
-    {"XT-4", SEVERITY_MEDIUM, RUN_TENANTS, send_presence, judge_presence, "Does it show what others fetched?", "", "Do not send X-Cache, X-Cache-Lookup, Age (squid: reply_header_access X-Cache deny all).", "Drop the fields from answers."},
+    {"XT-4", SEVERITY_MEDIUM, RUN_TENANTS, send_presence, judge_presence, "Does it show what others fetched?", "", "Do not send X-Cache, X-Cache-Lookup, Age (squid: reply_header_access X-Cache deny all).", "Fields of answers pass the gateway as they are. This one is the service's to mend."},
     {"XT-5", SEVERITY_CRITICAL, RUN_TENANTS, send_whoami, judge_whoami, "Are two tenants two principals?", "", "One account for each tenant.", APART},
     {"XT-6", SEVERITY_HIGH, RUN_WRITES | RUN_TENANTS, send_labels, judge_readable, "Can a reader leave labels that others read?", "CVE-2026-65922", "Demand a scope for tags, stars and comments.", APART},
     {"XT-7", SEVERITY_MEDIUM, RUN_TENANTS, send_traces, judge_traces, "Do pages show what others asked for?", "CVE-2026-70550", "Keep statistics and logs from clients.", APART},

@@ -335,6 +335,15 @@ def test_the_page_of_checks_is_the_programs():
     assert exeat("audit", "--catalogue").stdout == page, "make docs"
 
 
+def test_what_is_to_be_done_at_the_gateway_names_keys_that_there_are():
+    docs = Path(__file__).parents[2] / "docs"
+    keys = set(re.findall(r"(?m)^\| `([a-z.-]+)` \|", (docs / "configuration.md").read_text()))
+    keys |= {k.split(".")[0] for k in keys}
+    advice = re.findall(r"(?m)^- At the gateway: (.*)", (docs / "checks.md").read_text())
+    named = {k for line in advice for k in re.findall(r"(?<![\w.-])([a-z][a-z-]*(?:\.[a-z-]+)?)(?=: |, exchange)", line)}
+    assert {"allow", "client-credentials", "exchange.scope", "handoff-edges"} <= named and named <= keys, named - keys
+
+
 def test_a_check_that_there_is_not(tmp_path):
     status, said = audit(tmp_path, 1, "--check", "XX-1")
     assert status == 2 and "no check" in said
