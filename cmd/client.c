@@ -9,7 +9,6 @@ enum {
 };
 
 #define BOTH_CASES "https_proxy HTTPS_PROXY"
-#define NO_TOKEN_NOTE "it cannot carry a token: run exeat-relay --token-file beside it, and give its address here with --relay"
 
 static const struct client clients[] = {
     {"curl", CURL, BOTH_CASES, "CURL_CA_BUNDLE SSL_CERT_FILE", false, true, true, NULL},
@@ -26,10 +25,10 @@ static const struct client clients[] = {
     {"wget", WGET, "https_proxy", "WGETRC", false, true, true, NULL},
     {"skopeo", SKOPEO, "HTTPS_PROXY https_proxy", "SSL_CERT_FILE", false, true, true, NULL},
     {"docker", DOCKER, "HTTPS_PROXY https_proxy", "SSL_CERT_FILE", false, true, false,
-     "these are for dockerd (its unit's Environment=, read at start); " NO_TOKEN_NOTE},
-    {"maven", JAVA, "JAVA_TOOL_OPTIONS", "JAVA_TOOL_OPTIONS", false, false, false, NO_TOKEN_NOTE},
-    {"gradle", JAVA, "JAVA_TOOL_OPTIONS", "JAVA_TOOL_OPTIONS", false, false, false, NO_TOKEN_NOTE},
-    {"java", JAVA, "JAVA_TOOL_OPTIONS", "JAVA_TOOL_OPTIONS", false, false, false, NO_TOKEN_NOTE},
+     "these are for dockerd (its unit's Environment=, read at start)"},
+    {"maven", JAVA, "JAVA_TOOL_OPTIONS", "JAVA_TOOL_OPTIONS", false, false, false, NULL},
+    {"gradle", JAVA, "JAVA_TOOL_OPTIONS", "JAVA_TOOL_OPTIONS", false, false, false, NULL},
+    {"java", JAVA, "JAVA_TOOL_OPTIONS", "JAVA_TOOL_OPTIONS", false, false, false, NULL},
     {"python", PYTHON, BOTH_CASES, "REQUESTS_CA_BUNDLE SSL_CERT_FILE", false, true, true, NULL},
     {"aws", AWS, BOTH_CASES, "AWS_CA_BUNDLE", false, false, true, NULL},
     {0},

@@ -15,6 +15,7 @@
 #include "net/addr.h"
 #include "proxy/config.h"
 
+#define RELAY_NOTE "it cannot carry a token: run exeat-relay --token-file beside it, and give its address here with --relay"
 #define SYSTEM_TRUST "/etc/ssl/certs/ca-certificates.crt"
 
 enum { TOKEN_MOST = 16 << 10, TRUST_MOST = 8 << 20 };
@@ -22,6 +23,7 @@ enum { TOKEN_MOST = 16 << 10, TRUST_MOST = 8 << 20 };
 struct env {
     const struct client *client; /* NULL: all */
     unsigned bits;
+    bool by_relay; /* proxy is the address of one */
     char *proxy, *host, *port;
     char *bundle, *root, *wgetrc, *apt_conf, *trust_store; /* where the client will find them */
     char *java;
@@ -44,6 +46,7 @@ static void choose_client(const struct invocation *inv, struct env *e)
 
     e->client = name ? client_find(name) : NULL;
     e->bits = e->client ? e->client->bit : ~0u;
+    e->by_relay = option_text(inv->options, "relay") != NULL;
 }
 
 static bool is_wanted(const struct env *e, const struct client *c)
@@ -254,6 +257,17 @@ static void quote(struct buf *out, const char *text)
     buf_char(out, '\'');
 }
 
+/* What no variable can do for a client. False: nothing. */
+static bool put_note(const struct env *e, const struct client *c, struct buf *out)
+{
+    bool wants_relay = !c->carries_token && c->proxy[0] && !e->by_relay;
+
+    buf_text(out, c->note ? c->note : "");
+    if (wants_relay)
+        buf_printf(out, "%s%s", c->note ? "; " : "", RELAY_NOTE);
+    return c->note || wants_relay;
+}
+
 static void write_shell(const struct env *e, struct buf *out)
 {
     for (const struct client_variable *v = client_variables(); v->name; v++) {
@@ -263,9 +277,13 @@ static void write_shell(const struct env *e, struct buf *out)
         quote(out, value_of(e, v));
         buf_char(out, '\n');
     }
-    for (const struct client *c = client_all(); c->name; c++)
-        if (c->note && is_wanted(e, c))
-            buf_printf(out, "# %s: %s\n", c->name, c->note);
+    for (const struct client *c = client_all(); c->name; c++) {
+        struct buf note = {0};
+
+        if (is_wanted(e, c) && put_note(e, c, &note))
+            buf_printf(out, "# %s: %.*s\n", c->name, (int)buf_len(&note), buf_slice(&note).ptr);
+        buf_free(&note);
+    }
 }
 
 static void write_json(const struct env *e, struct buf *out)
@@ -287,11 +305,14 @@ static void write_json(const struct env *e, struct buf *out)
     buf_text(out, "},\"notes\":[");
     any = false;
     for (const struct client *c = client_all(); c->name; c++) {
-        if (!c->note || !is_wanted(e, c))
-            continue;
-        buf_text(out, any ? "," : "");
-        any = true;
-        text_json(out, slice_of(c->note));
+        struct buf note = {0};
+
+        if (is_wanted(e, c) && put_note(e, c, &note)) {
+            buf_text(out, any ? "," : "");
+            any = true;
+            text_json(out, buf_slice(&note));
+        }
+        buf_free(&note);
     }
     buf_text(out, "]}\n");
 }

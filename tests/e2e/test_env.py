@@ -114,6 +114,14 @@ def test_every_client_has_its_lines_and_no_token_unless_asked(sandbox):
         assert all(line.startswith(("export ", "# ")) for line in bare.splitlines())
 
 
+@pytest.mark.parametrize("name", ["maven", "gradle", "java", "docker"])
+def test_who_cannot_carry_a_token_is_told_of_the_relay_until_there_is_one(sandbox, name):
+    notes = [json.loads(exeat("env", "--client", name, "--format", "json", *more, config=sandbox.gateway.config).stdout)["notes"]
+             for more in ([], ["--relay", "127.0.0.1:3199"])]
+    assert "exeat-relay" in notes[0][0] and "exeat-relay" not in "".join(notes[1])
+    assert "exeat-relay" in sandbox.lines(name) and "exeat-relay" not in sandbox.lines(name, "--relay", "127.0.0.1:3199")
+
+
 def test_json_has_the_same(sandbox):
     said = json.loads(exeat("env", "--client", "wget", "--format", "json", config=sandbox.gateway.config).stdout)
     assert said["client"] == "wget" and said["variables"]["WGETRC"].endswith("/ca/wgetrc")
