@@ -7,7 +7,7 @@ bool destination_parse(struct slice text, struct destination *out, struct fault 
 {
     struct fault bad = {0};
     bool suffix;
-    struct slice host;
+    struct slice host = {0};
     char *name;
 
     *out = (struct destination){.plain = slice_starts_nocase(text, SLICE("http://"))};

@@ -135,7 +135,7 @@ static bool read_host(struct slice host, struct reference *out)
 static enum reference_kind read_authority(struct letters *l, struct reference *out)
 {
     char text[AUTHORITY_MOST];
-    struct slice authority, host;
+    struct slice authority, host = {0};
     size_t len, at;
     bool whole = take_authority(l, text, &len);
 
