@@ -135,7 +135,7 @@ $(B)/hostile: tests/hostile/worker.c $(B)/cmd/main.o $(B)/libexeat.a
 
 $(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
 	@mkdir -p $(@D)
-	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka libjwt) -o $@
+	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) -fno-lto $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka libjwt) -o $@
 
 # The program with a clock that tests can set (tests/clock/clock.c says how), linked before the real one is looked for.
 $(B)/tests/exeat-clock: tests/clock/clock.c base/clock.c $(B)/cmd/main.o $(B)/libexeat.a
