@@ -27,6 +27,7 @@ enum { RUN_MS = 8000, AGAIN_MS = 2000, RUNS_MAX = 16, WAITING_MAX = 256, KEPT_MA
 struct inquirer {
     pid_t keeper; /* another one knows nothing of the question */
     uint32_t id;
+    int64_t lifetime_s; /* of the service it asks for: two may have the same program */
 };
 
 /* A program under way, and what it printed last. */
@@ -42,9 +43,9 @@ struct run {
     bool exited;
     struct inquirer waiting[WAITING_MAX];
     size_t n_waiting;
-    struct secret *value; /* NULL: none, or its time is over */
-    int64_t until_s;
-    int64_t lifetime_s;
+    struct secret *value; /* NULL: none */
+    int64_t made_s;       /* when it was printed */
+    int64_t until_s;      /* the longest that anybody was told to use it */
     struct fault failure; /* of the last run */
     int64_t again_ms;     /* until then it stands for the next */
 };
@@ -190,6 +191,14 @@ static struct process *keeper_of(const struct run *r, const struct inquirer *a)
     return NULL;
 }
 
+static void answer_value(struct run *r, struct process *keeper, const struct inquirer *a)
+{
+    int64_t until_s = r->made_s + a->lifetime_s;
+
+    r->until_s = until_s > r->until_s ? until_s : r->until_s;
+    answer_yes(keeper, a->id, until_s, secret_slice(r->value), slice_make("", 0));
+}
+
 static void answer_all(struct run *r, const struct fault *why)
 {
     size_t n = r->n_waiting;
@@ -201,7 +210,7 @@ static void answer_all(struct run *r, const struct fault *why)
         if (keeper && why)
             answer_no(keeper, r->waiting[i].id, REASON_CREDENTIAL_UNAVAILABLE, why->text);
         else if (keeper)
-            answer_yes(keeper, r->waiting[i].id, r->until_s, secret_slice(r->value), slice_make("", 0));
+            answer_value(r, keeper, &r->waiting[i]);
     }
 }
 
@@ -233,7 +242,7 @@ static void run_finish(struct run *r)
         text.len--;
     secret_free(r->value);
     r->value = secret_new(text);
-    r->until_s = loop_wall_s(r->owner->supervisor->loop) + r->lifetime_s;
+    r->made_s = r->until_s = loop_wall_s(r->owner->supervisor->loop);
     run_stop(r);
     answer_all(r, NULL);
 }
@@ -334,10 +343,11 @@ static struct run *run_of(struct sources *s, const char *identity)
 
 static void fetch_program(struct sources *s, const struct question *q, const char *identity)
 {
+    const struct inquirer from = {q->keeper->pid, q->id, q->handoff->lifetime_s};
     struct run *r = run_of(s, identity);
 
-    if (r && r->value && r->until_s > loop_wall_s(s->supervisor->loop)) {
-        answer_yes(q->keeper, q->id, r->until_s, secret_slice(r->value), slice_make("", 0));
+    if (r && r->value && r->made_s + from.lifetime_s > loop_wall_s(s->supervisor->loop)) {
+        answer_value(r, q->keeper, &from);
         return;
     }
     if (r && !r->pid && r->again_ms > loop_now_ms(s->supervisor->loop)) {
@@ -348,8 +358,7 @@ static void fetch_program(struct sources *s, const struct question *q, const cha
         answer_no(q->keeper, q->id, REASON_CREDENTIAL_UNAVAILABLE, "too many programs run or are waited for");
         return;
     }
-    r->lifetime_s = q->handoff->lifetime_s;
-    r->waiting[r->n_waiting++] = (struct inquirer){q->keeper->pid, q->id};
+    r->waiting[r->n_waiting++] = from;
     if (!r->pid)
         run_start(r, q);
 }

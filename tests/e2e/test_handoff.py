@@ -167,7 +167,7 @@ def write_secret(path, text):
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory):
-    names = [f"{n}.test" for n in [*INJECTED, "mine", "changing", "failing", "private", "one", "endless", "whoami",
+    names = [f"{n}.test" for n in [*INJECTED, "mine", "changing", "kept", "brief", "failing", "private", "one", "endless", "whoami",
                                    "exchanged", "sts"]]
     ca, cert, key = make_pki(tmp_path_factory.mktemp("pki"), names)
     o = Origin(cert, key)
@@ -194,6 +194,8 @@ def injecting(tmp_path_factory, origin, tls):
     more = {
         "mine": 'credential: {from: "file:cred/{sandbox}.token"}',
         "changing": f'credential: {{from: "file:cred/changing", lifetime: 1s}}\n    {SHARED}',
+        "kept": f'credential: {{from: "exec:/usr/bin/date +printed-at-%s.%N", lifetime: 1h}}\n    {SHARED}',
+        "brief": f'credential: {{from: "exec:/usr/bin/date +printed-at-%s.%N", lifetime: 1s}}\n    {SHARED}',
         "failing": f'credential: {{from: "exec:/bin/false"}}\n    {SHARED}',
         "endless": f'credential: {{from: "exec:/usr/bin/yes"}}\n    {SHARED}',
         "one": 'credential: {from: "file:cred/static"}',
@@ -310,6 +312,18 @@ def test_a_401_has_it_read_again(injecting, tls):
 @pytest.mark.parametrize("name", ["failing", "endless"])
 def test_a_program_that_gives_no_credential(injecting, name):
     assert refusal(injecting, name) == "credential_unavailable"
+
+
+def test_what_a_program_gave_is_kept_for_its_lifetime_and_no_longer(injecting, tls):
+    def given(name, sandbox):
+        return inside(injecting, name, tls, sandbox)[1].field("Authorization")
+
+    first = given("kept", "sb-kept-0")
+    assert first.startswith("Bearer printed-at-")
+    assert {given("kept", f"sb-kept-{i}") for i in range(1, 6)} == {first}  # each has a grant of its own, and the program ran once
+    # The same program for another service, which does not let it be used so long.
+    first = given("brief", "sb-kept-0")
+    wait_until(lambda: given("brief", "sb-kept-0") != first, "the program to be asked again")
 
 
 def test_plain_http_only_where_that_is_accepted(injecting, origin):
