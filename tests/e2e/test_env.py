@@ -1,12 +1,14 @@
 """The lines that `exeat env --client` prints, and the helpers, with the real clients: what they want comes by the gateway's leave."""
 import json
 import os
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from gateway import EXEAT, PATIENCE, Gateway, clean_environment, exeat
+from gateway import EXEAT, PATIENCE, TREE, Gateway, clean_environment, exeat
 from origin import Origin
 from relay import Relay
 from store import Store
@@ -153,6 +155,13 @@ def test_skopeo(sandbox):
     passed(sandbox.run("skopeo", "skopeo", "--insecure-policy", "--override-arch", "amd64", "copy", f"docker://{HOST}/hello:1", "dir:image"))
     assert (sandbox.home / "image/manifest.json").exists()
     assert "/v2/hello/manifests/1" in sandbox.got() and sandbox.refused() == []
+
+
+def test_python(sandbox):
+    """The system's, which reads the variables by itself."""
+    program = f"import urllib.request as r; print(r.urlopen('https://{HOST}/data').read().decode(), end='')"
+    passed(answer := sandbox.run("python", "/usr/bin/python3", "-c", program))
+    assert (answer.stdout, sandbox.got()) == ("by your leave\n", ["/data"])
 
 
 def test_go(sandbox):
@@ -316,6 +325,37 @@ def test_git_asks_the_helper_for_a_fresh_token(sandbox, repository):
     file.write_text(sandbox.token)
     passed(sandbox.bare(*words, "-C", "clone", "fetch", "-q", **trust))
     assert "token" not in (sandbox.home / "clone/.git/config").read_text()
+
+
+def of_the_page(heading, sandbox, file, **elsewhere):
+    """The shell lines of docs/clients.md below a heading, with this sandbox's places in place of the page's."""
+    page = (TREE / "docs/clients.md").read_text().split(f"## {heading}\n", 1)[1]
+    lines = re.search(r"(?ms)^```sh\n(.*?)^```", page)[1]
+    places = {"127.0.0.1:3128": f"127.0.0.1:{sandbox.gateway.port}", "/usr/local/bin/exeat-credential": str(CREDENTIAL),
+              "/run/exeat/token.jwt": str(file), "/etc/exeat/bundle.pem": str(sandbox.gateway.directory / "ca/root.pem"), **elsewhere}
+    for there, here in places.items():
+        assert there in lines, f"the page no longer says {there}"
+        lines = lines.replace(there, here)
+    return lines
+
+
+def test_the_lines_for_git_and_the_helper(sandbox, repository):
+    file, home = sandbox.home / "token.jwt", {"GIT_CONFIG_GLOBAL": str(sandbox.home / ".gitconfig")}
+    passed(sandbox.bare("sh", "-ec", of_the_page("git, with a fresh token each run", sandbox, file), **home))
+    assert sandbox.bare("git", "clone", "-q", f"https://{HOST}/bare.git", "clone", **home).returncode != 0  # there is no token yet
+    file.write_text(sandbox.token)
+    passed(sandbox.bare("git", "clone", "-q", f"https://{HOST}/bare.git", "clone", **home))
+    assert (sandbox.home / "clone/.git").exists()
+
+
+def test_the_lines_for_apt_and_the_helper(sandbox):
+    apt, file, settings = Apt(sandbox, f"https://{HOST}/debian"), sandbox.home / "token.jwt", sandbox.home / "30exeat"
+    lines = of_the_page("apt, with a fresh token each run", sandbox, file,
+                        **{"/etc/apt/apt.conf.d/30exeat": str(settings), "apt-get update": shlex.join(apt.run("update", "-q", "--error-on=any"))})
+    assert sandbox.bare("sh", "-ec", lines, APT_CONFIG=str(settings)).returncode != 0  # there is no token yet
+    file.write_text(sandbox.token)
+    passed(sandbox.bare("sh", "-ec", lines, APT_CONFIG=str(settings)))
+    assert "/debian/dists/stable/InRelease" in sandbox.got() and sandbox.refused() == []
 
 
 class Apt:

@@ -1,5 +1,6 @@
 """listen.NAME.tls: clients that speak TLS to the gateway itself, their certificates, and tokens that are bound to one (RFC 8705)."""
 import datetime
+import re
 import subprocess
 
 import pytest
@@ -9,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from conftest import BOTH, services
-from gateway import PATIENCE, Gateway, Wire, clean_environment, exeat, free_port
+from gateway import EXEAT, PATIENCE, TREE, Gateway, Wire, clean_environment, exeat, free_port
 from load import request
 from origin import ok
 
@@ -151,6 +152,21 @@ def test_a_token_bound_to_a_certificate_is_good_with_that_one_alone(own, certs):
         stolen = status_of(curl(own, own.mutual, certs, url, token, client="vm2", check=False))
         assert "407" in stolen
     assert own.wait_for(2, kind="decision", action="deny", reason="token_binding", listener="mutual")
+
+
+def test_what_the_page_says_goes_out(own, certs, tmp_path):
+    """docs/tokens.md: the two commands, with this gateway's places in place of the page's."""
+    page = (TREE / "docs/tokens.md").read_text().split("## TLS to the gateway", 1)[1]
+    lines = re.search(r"(?ms)^```sh\n(.*?)^```", page)[1]
+    places = {"npm:read": f"'{BOTH}'", "https://gw.example:3128": f"https://localhost:{own.mutual}", "gw-ca.pem": f"{certs}/ca.pem",
+              "vm1.pem": f"{certs}/vm1.pem", "vm1.key": f"{certs}/vm1.key", "/etc/exeat/bundle.pem": str(own.root),
+              "https://npm.example/left-pad": "https://registry.test/pkg/x"}
+    for there, here in places.items():
+        assert there in lines, f"the page no longer says {there}"
+        lines = lines.replace(there, here)
+    environment = clean_environment(PATH=f"{EXEAT.parent}:/usr/bin:/bin", EXEAT_CONFIG=str(own.config))
+    said = subprocess.run(["sh", "-ec", lines], cwd=tmp_path, capture_output=True, timeout=PATIENCE, env=environment)
+    assert said.stdout == b"ok", said.stderr.decode()
 
 
 @pytest.mark.parametrize("port", ["tls", "port"])
