@@ -124,6 +124,17 @@ static size_t count(const struct evidence *e, enum outcome o)
     return n;
 }
 
+/* Of what was not sent nothing is known, bad or good. */
+static void say_unasked(const struct audit *a, const struct evidence *e, struct finding *f)
+{
+    size_t left = count(e, OUTCOME_BUDGET);
+
+    if (a->is_dead)
+        finding_set(f, VERDICT_INCONCLUSIVE, "the service stopped answering: %d time-outs in a row, then nothing more was sent", SILENT_MAX);
+    else
+        finding_set(f, VERDICT_INCONCLUSIVE, "the budget of %zu requests was used up: %zu of its %zu were not sent", a->budget, left, e->n);
+}
+
 /* What no judge may overlook. */
 static void hold_back(const struct audit *a, struct audit_result *r)
 {
@@ -132,16 +143,16 @@ static void hold_back(const struct audit *a, struct audit_result *r)
 
     if (e->n && count(e, OUTCOME_METHOD) == e->n)
         finding_set(f, VERDICT_NOT_RUN, "the manifest allows none of its methods");
+    if (count(e, OUTCOME_BUDGET) && (!a->is_dead || count(e, OUTCOME_BUDGET) == e->n) && !(f->verdict == VERDICT_FAIL && e->n_hits))
+        say_unasked(a, e, f);
     if (f->verdict != VERDICT_PASS && f->verdict != VERDICT_NA)
         return;
     if (e->n && !turn_answered(a->baselines[0].good ? a->baselines[0].good : a->baselines[0].none))
         finding_set(f, VERDICT_INCONCLUSIVE, "nothing can be compared: the service gave no answer at all to what should be answered");
     else if (count(e, OUTCOME_METHOD))
         finding_set(f, VERDICT_INCONCLUSIVE, "the manifest does not allow all of its methods: %zu of %zu were sent", e->n - count(e, OUTCOME_METHOD), e->n);
-    else if (count(e, OUTCOME_BUDGET) && a->is_dead)
-        finding_set(f, VERDICT_INCONCLUSIVE, "the service stopped answering: %d time-outs in a row, then nothing more was sent", SILENT_MAX);
     else if (count(e, OUTCOME_BUDGET))
-        finding_set(f, VERDICT_INCONCLUSIVE, "the budget of %zu requests was used up before all was asked", a->budget);
+        say_unasked(a, e, f);
     else if (count(e, OUTCOME_TIMEOUT))
         finding_set(f, VERDICT_INCONCLUSIVE, "%zu of %zu probes had no answer in time, which proves nothing", count(e, OUTCOME_TIMEOUT), e->n);
     else if (count(e, OUTCOME_NOISE))
@@ -225,27 +236,38 @@ static void settle(struct audit *a)
         nanosleep(&t, NULL);
 }
 
-static void run_some(struct audit *a, bool last)
+static void run_some(struct audit *a, enum severity least, enum severity most, bool last)
 {
     for (size_t i = 0; i < a->n_results; i++) {
         struct audit_result *r = &a->results[i];
+        enum severity s = r->check->severity;
 
-        if (((r->check->run & RUN_LAST) != 0) != last)
+        if (((r->check->run & RUN_LAST) != 0) != last || s < least || s > most)
             continue;
         send_check(a, r);
         judge(a, r);
         if (a->options.on_finding)
-            a->options.on_finding(a->options.arg, r->check, &r->finding, i + 1, a->n_results);
+            a->options.on_finding(a->options.arg, r->check, &r->finding, ++a->n_done, a->n_results);
     }
+}
+
+/* By weight, so that what a small budget leaves unasked is what weighs least. */
+static void run_by_weight(struct audit *a, bool last)
+{
+    run_some(a, SEVERITY_CRITICAL, SEVERITY_CRITICAL, last);
+    run_some(a, SEVERITY_HIGH, SEVERITY_HIGH, last);
+    run_some(a, SEVERITY_INFO, SEVERITY_MEDIUM, last);
 }
 
 static void run_checks(struct audit *a)
 {
     bool holds;
 
-    run_some(a, false);
+    a->kept_back = a->beacon && a->budget > 2 * KEPT_BACK ? KEPT_BACK : 0;
+    run_by_weight(a, false);
+    a->kept_back = 0;
     holds = baselines_hold(a);
-    run_some(a, true);
+    run_by_weight(a, true);
     settle(a);
     for (size_t i = 0; i < a->n_results; i++) {
         judge(a, &a->results[i]);
@@ -444,6 +466,27 @@ int64_t audit_accepted_until_s(const struct audit *a)
 size_t audit_requests(const struct audit *a)
 {
     return a->sent;
+}
+
+bool audit_left_unasked(const struct audit *a, const struct audit_result *r)
+{
+    return !a->is_dead && count(&r->evidence, OUTCOME_BUDGET) > 0;
+}
+
+/* What was left, and a quarter of all for what would have followed from the answers. */
+size_t audit_would_do(const struct audit *a)
+{
+    enum { STEP = 50 };
+    size_t left = 0;
+
+    for (size_t i = 0; !a->is_dead && i < a->n_results; i++)
+        left += count(&a->results[i].evidence, OUTCOME_BUDGET);
+    return left ? ((a->sent + left) * 5 / 4 + STEP - 1) / STEP * STEP : 0;
+}
+
+size_t audit_budget(const struct audit *a)
+{
+    return a->budget;
 }
 
 int64_t audit_began_s(const struct audit *a)

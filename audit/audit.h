@@ -52,6 +52,10 @@ bool audit_is_passing(const struct audit *a);
 /* When the first of the accepted weaknesses is accepted no more; 0: none is, or they have no place in a gateway's configuration. */
 int64_t audit_accepted_until_s(const struct audit *a);
 size_t audit_requests(const struct audit *a);
+/* How many it was allowed; whether that left some of this check's unasked; and how many would do for all (0: these did). */
+size_t audit_budget(const struct audit *a);
+bool audit_left_unasked(const struct audit *a, const struct audit_result *r);
+size_t audit_would_do(const struct audit *a);
 int64_t audit_began_s(const struct audit *a);
 int64_t audit_took_ms(const struct audit *a);
 /* As the service calls itself (Server, or a field of its own), cut to what can be printed; "" when it does not. */

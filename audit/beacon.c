@@ -133,7 +133,7 @@ static void answer(struct beacon *b, struct guest *g)
 
     pthread_mutex_lock(&b->lock);
     r = rule_of(b, buf_slice(&g->in), is_upstream);
-    beacon_answer(buf_slice(&g->in), r ? r->act : ACT_PAGE, r ? r->to : "", ++b->serial, clock_wall_s(), &out);
+    beacon_answer(buf_slice(&g->in), r ? r->act : ACT_PAGE, r && r->act != ACT_PAGE ? r->to : target_upstream(b->target), ++b->serial, clock_wall_s(), &out);
     pthread_mutex_unlock(&b->lock);
     left = buf_slice(&out);
     while (left.len) {

@@ -115,7 +115,7 @@ static void digest_field(struct page *p)
 }
 
 /* What an honest upstream has: search results, metadata, an image, else some bytes. */
-static void plain_page(struct slice request, struct page *p)
+static void plain_page(struct slice request, const char *host, struct page *p)
 {
     struct slice path = path_of(request), accept = beacon_field(request, "Accept");
     struct buf tarball = {0};
@@ -128,7 +128,8 @@ static void plain_page(struct slice request, struct page *p)
         p->type = "application/json";
         buf_text(&p->body, "{\"objects\":[],\"total\":0,\"time\":\"Thu, 01 Jan 2026 00:00:00 GMT\"}");
     } else if (slice_search(accept, SLICE("json")) >= 0 && slice_search(path, SLICE(".tgz")) < 0) {
-        buf_printf(&tarball, "http://%.*s%.*s/-/x-1.0.0.tgz", SLICE_ARG(beacon_field(request, "Host")), SLICE_ARG(path));
+        /* Its own name, whatever the request calls it: a host that is repeated is the service's doing. */
+        buf_printf(&tarball, "http://%s%.*s/-/x-1.0.0.tgz", host ? host : "upstream.invalid", SLICE_ARG(path));
         buf_char(&tarball, 0);
         package_page(path, buf_slice(&tarball).ptr, p);
     } else {
@@ -186,7 +187,7 @@ static void named_page(struct slice request, enum act act, const char *to, uint6
         buf_text(&p->body, "{\"error\":\"not found\"}");
         break;
     case ACT_LINK_NEXT:
-        plain_page(request, p);
+        plain_page(request, NULL, p);
         buf_printf(&p->fields, "Link: <%s>; rel=\"next\"\r\n", to);
         break;
     case ACT_PACKAGE:
@@ -210,7 +211,7 @@ static void named_page(struct slice request, enum act act, const char *to, uint6
         buf_printf(&p->body, "version %llu", n);
         break;
     default:
-        plain_page(request, p);
+        plain_page(request, to, p);
         break;
     }
 }
@@ -219,7 +220,9 @@ void beacon_answer(struct slice request, enum act act, const char *to, uint64_t 
 {
     struct page p = {.status = 200, .type = "application/octet-stream"};
 
-    if (act == ACT_PRIVATE_MAX_AGE || act == ACT_PRIVATE_PUBLIC)
+    if (slice_starts(request, SLICE("CONNECT ")))
+        p.status = 405;
+    else if (act == ACT_PRIVATE_MAX_AGE || act == ACT_PRIVATE_PUBLIC)
         private_page(request, act == ACT_PRIVATE_PUBLIC, &p);
     else if (act == ACT_ECHO)
         echo_page(request, &p);

@@ -10,8 +10,10 @@
 
 static const size_t body_sizes[] = {1024, 64 * 1024, 1024 * 1024};
 
-static void send_bodies(struct evidence *e)
+/* Is any of it taken? */
+static bool send_bodies(struct evidence *e)
 {
+    bool is_taken = false;
     const char *n, *name = writable(e, "write", &n);
     struct buf body = {0};
 
@@ -21,20 +23,47 @@ static void send_bodies(struct evidence *e)
         buf_clear(&body);
         while (buf_len(&body) < body_sizes[i])
             buf_printf(&body, "exeat-audit-%s ", n);
-        x = ask(e, (struct probe){.method = "POST", .path = name[0] == '/' || strstr(name, "://") ? name : words(e, "/%s", name), .who = good_or_nobody(e), .body = slice_cut(buf_slice(&body), 0, body_sizes[i]), .body_type = "text/plain", .tag = (int)body_sizes[i],
+        x = ask(e, (struct probe){.method = "POST", .path = name, .who = good_or_nobody(e), .body = slice_cut(buf_slice(&body), 0, body_sizes[i]), .body_type = "text/plain", .tag = (int)body_sizes[i],
                                   .variant = words(e, "%zu bytes", body_sizes[i])});
+        is_taken = is_taken || turn_is_2xx(x);
         if (x->status == 413)
             break;
     }
     buf_free(&body);
+    return is_taken;
 }
 
+/* As its clients publish: what it knows no way to take says nothing of how much it takes. */
+static void send_sizes(struct evidence *e)
+{
+    struct written w;
+
+    if (e->target->dialect != DIALECT_NPM && e->target->dialect != DIALECT_OCI && send_bodies(e))
+        return;
+    for (size_t i = 0; i < COUNT(body_sizes); i++) {
+        if (!write_sized(e, "write", good_or_nobody(e), body_sizes[i], &w))
+            return;
+        w.answer->tag = (int)body_sizes[i];
+        write_undo(e, &w);
+        if (!turn_is_2xx(w.answer))
+            return;
+    }
+}
+
+/* What comes with a size is the last word on content of that size. */
 static void judge_bodies(const struct evidence *e, struct finding *f)
 {
     finding_set(f, VERDICT_PASS, "no content is taken");
-    for (size_t i = 0; i < e->n; i++)
-        if (turn_is_2xx(e->list[i]))
-            finding_worsen(f, e->list[i]->tag > 64 * 1024 ? VERDICT_FAIL : VERDICT_WEAK, "content of %s is taken: %d", e->list[i]->variant, e->list[i]->status);
+    for (size_t i = 0; i < e->n; i++) {
+        const struct turn *x = e->list[i];
+
+        if (x->tag < (int)body_sizes[0])
+            continue;
+        if (turn_is_2xx(x))
+            finding_worsen(f, x->tag > 64 * 1024 ? VERDICT_FAIL : VERDICT_WEAK, "content of %d bytes is taken: %d", x->tag, x->status);
+        else if (!turn_is_refusal(x) && f->verdict == VERDICT_PASS)
+            finding_worsen(f, VERDICT_INCONCLUSIVE, "content of %d bytes: %d does not say whether it was taken", x->tag, x->status);
+    }
 }
 
 /* ---- UP-2 ---- */
@@ -186,9 +215,18 @@ static void look_around(struct evidence *e)
     }
 }
 
+/* What the upstream has may be listed; of what nobody has, nothing. */
+static const char *missing_name(struct evidence *e)
+{
+    const char *n = nonce_new(e);
+
+    upstream_acts(e, n, ACT_MISSING, "");
+    return n;
+}
+
 static void send_name(struct evidence *e)
 {
-    ask(e, (struct probe){.path = words(e, "/exeat-audit-canary-%s", nonce_new(e)), .who = good_or_nobody(e), .tag = TAG_PUT, .variant = "a canary as the name"});
+    ask(e, (struct probe){.path = words(e, "/exeat-audit-canary-%s", missing_name(e)), .who = good_or_nobody(e), .tag = TAG_PUT, .variant = "a canary as the name"});
     look_around(e);
 }
 
@@ -227,7 +265,7 @@ static void judge_fields(const struct evidence *e, struct finding *f)
 
 static void send_logged(struct evidence *e)
 {
-    ask(e, (struct probe){.path = words(e, "/exeat-audit-%s", nonce_new(e)), .tag = TAG_PUT, .fields = {words(e, "User-Agent: exeat-audit-canary-%s", nonce_new(e))}, .variant = "a canary in path and User-Agent"});
+    ask(e, (struct probe){.path = words(e, "/exeat-audit-%s", missing_name(e)), .tag = TAG_PUT, .fields = {words(e, "User-Agent: exeat-audit-canary-%s", nonce_new(e))}, .variant = "a canary in path and User-Agent"});
     look_around(e);
 }
 
@@ -243,6 +281,7 @@ static void send_object(struct evidence *e)
         write_read(e, &w, WHO_NOBODY);
         if (has_second(e))
             write_read(e, &w, WHO_SECOND);
+        write_read_own(e, &w);
     }
     write_undo(e, &w);
 }
@@ -299,7 +338,7 @@ static void judge_out(const struct evidence *e, struct finding *f)
 #define SMALL "Read presets take no content and targets of 2 KiB at most; the scanner looks for canaries in all of it."
 
 static const struct check upload_checks[] = {
-    {"UP-1", SEVERITY_MEDIUM, RUN_WRITES, send_bodies, judge_bodies, "How much content is taken?", "RFC 9110 15.5.14", "Set a small limit (413).", SMALL},
+    {"UP-1", SEVERITY_MEDIUM, RUN_WRITES, send_sizes, judge_bodies, "How much content is taken?", "RFC 9110 15.5.14", "Set a small limit (413).", SMALL},
     {"UP-2", SEVERITY_LOW, 0, send_targets, judge_targets, "How long may a path be?", "RFC 9110 15.5.15", "Set a limit of 8 KiB or less (414).", SMALL},
     {"UP-3", SEVERITY_MEDIUM, RUN_WRITES, send_encodings, judge_encodings, "Is coded content stored as it is?", "RFC 9110 8.4", "Answer 415 to codings that it does not decode.", SMALL},
     {"UP-4", SEVERITY_HIGH, 0, send_sinks, judge_sinks, "Does something take any JSON from anybody?", "", "Switch audit, telemetry and report endpoints off, or demand a credential.", "allow: GET and HEAD alone."},

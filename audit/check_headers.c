@@ -186,23 +186,30 @@ static void judge_places(const struct evidence *e, struct finding *f)
 
 /* ---- NT-8 ---- */
 
+enum { TAG_QUERY = 1, TAG_QUERY_PLAIN };
+
 static void send_override(struct evidence *e)
 {
     const char *path = words(e, "/%s", nonce_new(e));
 
     ask(e, (struct probe){.path = path, .who = good_or_nobody(e), .variant = "plain GET"});
+    ask(e, (struct probe){.path = words(e, "%s?_exeat_=PUT", path), .who = good_or_nobody(e), .variant = "a query that overrides nothing", .tag = TAG_QUERY_PLAIN});
     ask(e, (struct probe){.path = path, .who = good_or_nobody(e), .variant = "X-HTTP-Method-Override", .fields = {"X-HTTP-Method-Override: PUT"}});
     ask(e, (struct probe){.path = path, .who = good_or_nobody(e), .variant = "X-Method-Override", .fields = {"X-Method-Override: PUT"}});
-    ask(e, (struct probe){.path = words(e, "%s?_method=PUT", path), .who = good_or_nobody(e), .variant = "_method"});
+    ask(e, (struct probe){.path = words(e, "%s?_method=PUT", path), .who = good_or_nobody(e), .variant = "_method", .tag = TAG_QUERY});
 }
 
+/* With a query it is held against any other query: some services refuse them all. */
 static void judge_override(const struct evidence *e, struct finding *f)
 {
+    size_t at = 0;
+    const struct turn *query = tagged(e, TAG_QUERY_PLAIN, &at);
+
     finding_set(f, VERDICT_PASS, "a GET stays a GET");
     for (size_t i = 1; i < e->n; i++) {
-        const struct turn *x = e->list[i], *plain = e->list[0];
+        const struct turn *x = e->list[i], *plain = x->tag == TAG_QUERY ? query : e->list[0];
 
-        if (turn_alike(x, plain) || (turn_is_refusal(x) && turn_is_refusal(plain)))
+        if (x == query || turn_alike(x, plain) || (turn_is_refusal(x) && turn_is_refusal(plain)))
             continue;
         finding_worsen(f, turn_is_2xx(x) ? VERDICT_FAIL : VERDICT_WEAK, "%s: %d instead of %d", x->variant, x->status, plain->status);
     }

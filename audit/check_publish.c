@@ -61,7 +61,7 @@ static void send_delete(struct evidence *e)
         ask(e, (struct probe){.method = w.remove_method, .path = w.remove, .is_bare = e->target->dialect == DIALECT_OCI && strstr(w.remove, "/uploads/"), .who = good_or_nobody(e), .tag = TAG_DELETE, .variant = turn_is_2xx(w.answer) ? "what was written" : "what is not there"});
     if (has_good(e) && w.remove)
         ask(e, (struct probe){.method = w.remove_method, .path = w.remove, .who = WHO_NOBODY, .variant = "nobody deletes"});
-    if (turn_is_2xx(w.answer) && turn_is_2xx(write_read(e, &w, good_or_nobody(e))) && turn_holds(e->list[e->n - 1], w.nonce))
+    if (turn_is_2xx(w.answer) && turn_is_2xx(write_read(e, &w, good_or_nobody(e))) && turn_holds(e->list[e->n - 1], w.content))
         evidence_left(e, "%.120s", w.name);
 }
 

@@ -73,14 +73,25 @@ static struct turn *send_tunnel(struct evidence *e, const char *host, unsigned p
                                  .inside = slice_of(words(e, "GET /%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", n, host)), .variant = "CONNECT"});
 }
 
+/* A page that any path may have: a tunnel's answer has neither length nor type. */
+static bool is_page(const struct turn *x)
+{
+    struct slice value;
+
+    return turn_field(x, "Content-Length", 0, &value) || turn_field(x, "Transfer-Encoding", 0, &value) || turn_field(x, "Content-Type", 0, &value);
+}
+
 static void send_connect(struct evidence *e)
 {
     static const unsigned ports[] = {443, HIGH_PORT, 80};
     const char *host = outside_host(e);
 
-    for (size_t i = 0; host && i < COUNT(ports); i++)
-        if (turn_is_2xx(send_tunnel(e, host, ports[i])))
+    for (size_t i = 0; host && i < COUNT(ports); i++) {
+        const struct turn *x = send_tunnel(e, host, ports[i]);
+
+        if (turn_is_2xx(x) && (!is_page(x) || evidence_is_hit(e)))
             found(e, ROUTE_CONNECT, "");
+    }
 }
 
 /* A 2xx is a tunnel even if nobody could be reached through it; 502 and its like say that it went there. */
@@ -90,7 +101,7 @@ static void judge_connect(const struct evidence *e, struct finding *f)
     for (size_t i = 0; i < e->n; i++) {
         const struct turn *x = e->list[i];
 
-        if (turn_is_2xx(x))
+        if (turn_is_2xx(x) && !is_page(x))
             finding_worsen(f, VERDICT_FAIL, "CONNECT %s: %d, a tunnel", x->shown, x->status);
         else if (x->status == 502 || x->status == 503 || x->status == 504)
             finding_worsen(f, VERDICT_INCONCLUSIVE, "CONNECT %s: %d, so it tried", x->shown, x->status);

@@ -180,8 +180,25 @@ static void send_gateway_token(struct evidence *e)
     free(token);
 }
 
+/* Neither does the manifest name a credential, nor does any path demand one. */
+static bool has_no_credentials(const struct evidence *e)
+{
+    bool has_none = !has_good(e) && !has_second(e);
+
+    for (size_t i = 0; i < baseline_count(e); i++) {
+        const struct turn *x = baseline_at(e, i)->none;
+
+        has_none = has_none && turn_answered(x) && x->status != 401 && x->status != 407;
+    }
+    return has_none;
+}
+
 static void send_second(struct evidence *e)
 {
+    if (has_no_credentials(e)) {
+        evidence_na(e, "it has no credentials, so none of another tenant's");
+        return;
+    }
     if (!has_second(e)) {
         evidence_missing(e, "the manifest has no tenant2");
         return;

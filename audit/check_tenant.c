@@ -25,9 +25,29 @@ static void send_message(struct evidence *e)
 
     if (!other(e, &second) || !write_whole(e, "write", good_or_nobody(e), &w))
         return;
-    if (turn_is_2xx(w.answer))
+    if (turn_is_2xx(w.answer)) {
         write_read(e, &w, second);
+        write_read_own(e, &w);
+    }
     write_undo(e, &w);
+}
+
+/* One of the nonces, other than those that the request named itself. */
+static bool holds_content(const struct evidence *e, const struct turn *x)
+{
+    for (size_t i = 0; i < e->n_nonces; i++)
+        if (!text_holds(slice_of(x->shown), slice_of(e->nonces[i])) && turn_holds(x, e->nonces[i]))
+            return true;
+    return false;
+}
+
+/* Is it known why this answer does not hold what was written? It is our upstream's, a page for every path, or the writer alone reads it. */
+static bool is_something_else(const struct evidence *e, const struct turn *x)
+{
+    size_t i = 0;
+    const struct turn *own = tagged(e, TAG_WRITER, &i);
+
+    return turn_is_2xx(x) && (is_ours(x) || turn_alike(x, nowhere(e)) || (turn_is_2xx(own) && holds_content(e, own)));
 }
 
 void judge_readable(const struct evidence *e, struct finding *f)
@@ -38,12 +58,12 @@ void judge_readable(const struct evidence *e, struct finding *f)
     write = tagged(e, TAG_WRITE, &j);
     finding_set(f, VERDICT_PASS, "nothing could be written (%d), so nothing can be left for others", write ? write->status : 0);
     while ((x = tagged(e, TAG_READ, &i))) {
-        bool holds = turn_is_2xx(x) && turn_holds(x, e->nonces[0]);
-
-        if (holds)
+        if (turn_is_2xx(x) && holds_content(e, x))
             finding_worsen(f, VERDICT_FAIL, "what one caller wrote, %s reads: %s %.80s: %d", x->who == WHO_NOBODY ? "anybody" : "another tenant", x->method, x->shown, x->status);
         else if (turn_is_refusal(x) && f->verdict == VERDICT_PASS)
             finding_set(f, VERDICT_PASS, "what one caller wrote, others do not read: %d", x->status);
+        else if (is_something_else(e, x) && f->verdict == VERDICT_PASS)
+            finding_set(f, VERDICT_PASS, "what one caller wrote is not in what others read: %d", x->status);
         else if (!turn_is_refusal(x))
             finding_worsen(f, VERDICT_INCONCLUSIVE, "reading what was written: %d", x->status);
     }
@@ -238,6 +258,7 @@ static void send_traces(struct evidence *e)
 
     if (!other(e, &second))
         return;
+    upstream_acts(e, n, ACT_MISSING, ""); /* what its upstream has may be listed */
     ask(e, (struct probe){.path = words(e, "/%s", n), .who = good_or_nobody(e), .variant = "the first caller asks for a name"});
     ask(e, (struct probe){.path = words(e, "/exeat-audit-nothing-%ld", (long)e->n), .who = second, .tag = TAG_TRACE, .variant = "the other caller's error page"});
     for (size_t i = 0; i < COUNT(pages) + target_count(e->target, "admin"); i++) {

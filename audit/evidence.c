@@ -43,7 +43,7 @@ static struct turn *send_one(struct audit *a, const struct probe *p)
 {
     struct turn *x;
 
-    if (a->is_dead || a->sent >= a->budget) {
+    if (a->is_dead || a->sent + a->kept_back >= a->budget) {
         x = turn_new(p);
         x->outcome = OUTCOME_BUDGET;
         return x;

@@ -13,6 +13,19 @@ static const char *marker(struct evidence *e, const char *nonce)
     return words(e, "exeat-audit-canary-%s", nonce);
 }
 
+static const char *content(struct evidence *e, const struct written *w)
+{
+    struct buf text = {0};
+    const char *kept;
+
+    buf_text(&text, marker(e, w->content));
+    while (buf_len(&text) < w->padding)
+        buf_text(&text, " exeat-audit");
+    kept = words(e, "%.*s", SLICE_ARG(buf_slice(&text)));
+    buf_free(&text);
+    return kept;
+}
+
 /* The path (and query) of a Location that is a whole URL, a path, or absent. */
 static const char *location_path(struct evidence *e, const struct turn *x)
 {
@@ -36,14 +49,15 @@ static void write_http(struct evidence *e, struct written *w)
 {
     w->read = w->remove = w->name;
     w->remove_method = "DELETE";
-    w->answer = ask(e, (struct probe){.method = "PUT", .path = w->name, .who = w->who, .body = slice_of(marker(e, w->nonce)),
+    w->answer = ask(e, (struct probe){.method = "PUT", .path = w->name, .who = w->who, .body = slice_of(content(e, w)),
                                       .body_type = "text/plain", .tag = TAG_WRITE, .variant = "write"});
 }
 
 /* ---- npm ---- */
 
-static const char *package_document(struct evidence *e, const char *name, const char *text)
+static const char *package_document(struct evidence *e, const struct written *w)
 {
+    const char *name = w->name, *about = marker(e, w->content), *text = content(e, w);
     struct buf data = {0}, sum = {0};
     unsigned char hash[20];
     const char *doc;
@@ -55,7 +69,7 @@ static const char *package_document(struct evidence *e, const char *name, const 
                 "{\"_id\":\"%s\",\"name\":\"%s\",\"description\":\"%s\",\"dist-tags\":{\"latest\":\"1.0.0\"},\"versions\":{\"1.0.0\":{\"name\":\"%s\",\"version\":\"1.0.0\","
                 "\"description\":\"%s\",\"dist\":{\"shasum\":\"%.*s\",\"tarball\":\"http://registry.invalid/%s/-/%s-1.0.0.tgz\"}}},"
                 "\"_attachments\":{\"%s-1.0.0.tgz\":{\"content_type\":\"application/octet-stream\",\"data\":\"%.*s\",\"length\":%zu}}}",
-                name, name, text, name, text, SLICE_ARG(buf_slice(&sum)), name, name, name, SLICE_ARG(buf_slice(&data)), strlen(text));
+                name, name, about, name, about, SLICE_ARG(buf_slice(&sum)), name, name, name, SLICE_ARG(buf_slice(&data)), strlen(text));
     buf_free(&data);
     buf_free(&sum);
     return doc;
@@ -68,7 +82,7 @@ static void write_npm(struct evidence *e, struct written *w)
     w->remove = words(e, "/%s/-rev/1-0", w->name);
     w->remove_method = "DELETE";
     w->answer = ask(e, (struct probe){.method = "PUT", .path = w->read, .who = w->who, .body_type = "application/json", .tag = TAG_WRITE,
-                                      .body = slice_of(package_document(e, w->name, marker(e, w->nonce))), .variant = "publish"});
+                                      .body = slice_of(package_document(e, w)), .variant = "publish"});
 }
 
 /* ---- oci ---- */
@@ -94,7 +108,7 @@ static const char *begin_oci(struct evidence *e, struct written *w)
 
 static void write_oci(struct evidence *e, struct written *w)
 {
-    const char *at = begin_oci(e, w), *text = marker(e, w->nonce), *digest = digest_of(e, text);
+    const char *at = begin_oci(e, w), *text = content(e, w), *digest = digest_of(e, text);
 
     w->read = w->remove = words(e, "/v2/%s/blobs/%s", w->name, digest);
     w->remove_method = "DELETE";
@@ -108,14 +122,22 @@ static void write_oci(struct evidence *e, struct written *w)
 static bool prepare(struct evidence *e, const char *key, enum who who, struct written *w)
 {
     *w = (struct written){.who = who};
-    w->name = writable(e, key, &w->nonce);
-    return w->name != NULL;
+    if (!(w->name = writable(e, key, &w->nonce)))
+        return false;
+    w->content = nonce_new(e);
+    return true;
 }
 
 bool write_whole(struct evidence *e, const char *key, enum who who, struct written *w)
 {
+    return write_sized(e, key, who, 0, w);
+}
+
+bool write_sized(struct evidence *e, const char *key, enum who who, size_t len, struct written *w)
+{
     if (!prepare(e, key, who, w))
         return false;
+    w->padding = len;
     if (e->target->dialect == DIALECT_NPM)
         write_npm(e, w);
     else if (e->target->dialect == DIALECT_OCI)
@@ -152,13 +174,18 @@ static struct turn *look(struct evidence *e, const struct written *w, enum who w
 {
     bool is_upload = w->read && strstr(w->read, "/blobs/uploads/");
 
-    return ask(e, (struct probe){.path = w->read, .is_bare = is_upload, .who = who, .tag = tag, .variant = tag == TAG_GONE ? "is it gone?" : "read it",
+    return ask(e, (struct probe){.path = w->read, .is_bare = is_upload, .who = who, .tag = tag, .variant = tag == TAG_GONE ? "is it gone?" : tag == TAG_WRITER ? "who wrote it reads it" : "read it",
                                  .fields = {e->target->dialect == DIALECT_NPM ? "Accept: application/json" : "Accept: */*"}});
 }
 
 struct turn *write_read(struct evidence *e, const struct written *w, enum who who)
 {
     return look(e, w, who, TAG_READ);
+}
+
+struct turn *write_read_own(struct evidence *e, const struct written *w)
+{
+    return look(e, w, w->who, TAG_WRITER);
 }
 
 void write_undo(struct evidence *e, const struct written *w)
@@ -169,7 +196,7 @@ void write_undo(struct evidence *e, const struct written *w)
         return;
     ask(e, (struct probe){.method = w->remove_method, .path = w->remove, .is_bare = strstr(w->remove, "/blobs/uploads/") != NULL, .who = w->who, .tag = TAG_REMOVE, .variant = "clean up"});
     x = look(e, w, w->who, TAG_GONE);
-    if (turn_is_2xx(x) && (turn_holds(x, marker(e, w->nonce)) || strstr(w->remove, "/blobs/uploads/")))
+    if (turn_is_2xx(x) && (turn_holds(x, w->content) || strstr(w->remove, "/blobs/uploads/")))
         evidence_left(e, "%.120s", w->name);
 }
 

@@ -5,13 +5,15 @@
 #include "audit/check.h"
 #include "base/text.h"
 
-enum { TAG_WRITE = 100, TAG_READ, TAG_REMOVE, TAG_GONE };
+enum { TAG_WRITE = 100, TAG_READ, TAG_WRITER /* read by who wrote it */, TAG_REMOVE, TAG_GONE };
 
 /* Something that was written, or tried. Texts belong to the evidence. */
 struct written {
     enum who who;
     const char *name;  /* package, repository or path */
-    const char *nonce;
+    const char *nonce;   /* in the name */
+    const char *content; /* another, in the content alone: an answer that repeats the name does not hold it */
+    size_t padding;      /* bytes of content beside the canary's */
     const char *read;  /* the path by which it is read */
     const char *remove, *remove_method; /* NULL: nothing to remove */
     struct turn *answer; /* to the write; its 2xx says that it stands */
@@ -22,11 +24,15 @@ struct written {
  * written (missing is set). The exchange is tagged TAG_WRITE.
  */
 bool write_whole(struct evidence *e, const char *key, enum who who, struct written *w);
+/* The same with this much content, at least. */
+bool write_sized(struct evidence *e, const char *key, enum who who, size_t len, struct written *w);
 bool write_begin(struct evidence *e, const char *key, enum who who, struct written *w);
 /* The same once more (npm, http). */
 struct turn *write_again(struct evidence *e, const struct written *w);
 /* Read it as somebody; tagged TAG_READ. */
 struct turn *write_read(struct evidence *e, const struct written *w, enum who who);
+/* Does the writer? Tagged TAG_WRITER. */
+struct turn *write_read_own(struct evidence *e, const struct written *w);
 /* Remove it and see that it is gone; what stays is noted as left behind. */
 void write_undo(struct evidence *e, const struct written *w);
 void remove_account(struct evidence *e, const char *nonce, const struct turn *made);
@@ -35,7 +41,7 @@ void judge_write(const struct evidence *e, struct finding *f, const char *what);
 
 /* Judges that several rows have: each token must be refused (RP, AS, TV); which credentials came to the listener (CR-5, FU-9). */
 void judge_tokens(const struct evidence *e, struct finding *f);
-/* What one caller wrote (TAG_WRITE), others do not read (TAG_READ); nonce 0 is in it (XT-1, XT-6, CN-3). */
+/* What one caller wrote (TAG_WRITE), others do not read (TAG_READ); one of the nonces is in it, and not in its name (XT-1, XT-6, CN-3). */
 void judge_readable(const struct evidence *e, struct finding *f);
 /* The longest target that was read, in bytes (UP-2). */
 size_t covert_bytes(const struct evidence *e);

@@ -41,6 +41,28 @@ void report_summary(const struct audit *a, struct buf *out)
     buf_printf(out, " (%zu requests in %.1f s)", audit_requests(a), (double)audit_took_ms(a) / 1000);
 }
 
+void report_unasked(const struct audit *a, struct buf *out)
+{
+    size_t n = 0, grave = 0;
+
+    for (size_t i = 0; i < audit_count(a); i++) {
+        const struct audit_result *r = audit_result(a, i);
+
+        if (audit_left_unasked(a, r)) {
+            n++;
+            grave += r->check->severity >= SEVERITY_HIGH;
+        }
+    }
+    if (n == 0)
+        return;
+    buf_printf(out, "The budget of %zu requests left %zu checks unasked or asked in part, %zu of them critical or high:", audit_budget(a), n, grave);
+    for (int s = SEVERITY_CRITICAL; s >= SEVERITY_INFO; s--)
+        for (size_t i = 0; i < audit_count(a); i++)
+            if ((int)audit_result(a, i)->check->severity == s && audit_left_unasked(a, audit_result(a, i)))
+                buf_printf(out, " %s", audit_result(a, i)->check->id);
+    buf_printf(out, ". --requests %zu would do for all.", audit_would_do(a));
+}
+
 /* ---- capabilities ---- */
 
 static const struct audit_result *result_of(const struct audit *a, const char *id)
@@ -145,6 +167,10 @@ void report_text(const struct audit *a, bool all, struct buf *out)
         for (size_t i = 0; i < audit_count(a); i++)
             if (rank_of(audit_result(a, i)) == rank)
                 put_line(audit_result(a, i), out);
+    if (audit_would_do(a)) {
+        report_unasked(a, out);
+        buf_char(out, '\n');
+    }
     report_summary(a, out);
     buf_char(out, '\n');
 }
@@ -268,6 +294,20 @@ static json_t *counts_json(const struct audit *a)
     return j;
 }
 
+/* null: everything was asked. */
+static json_t *unasked_json(const struct audit *a)
+{
+    json_t *ids = json_array();
+
+    for (size_t i = 0; i < audit_count(a); i++)
+        if (audit_left_unasked(a, audit_result(a, i)))
+            json_array_append_new(ids, json_string(audit_result(a, i)->check->id));
+    if (json_array_size(ids))
+        return json_pack("{s:I, s:o, s:I}", "budget", (json_int_t)audit_budget(a), "checks", ids, "would-do", (json_int_t)audit_would_do(a));
+    json_decref(ids);
+    return json_null();
+}
+
 static json_t *accepted_json(const struct audit *a)
 {
     json_t *list = json_array();
@@ -297,6 +337,7 @@ void report_json(const struct audit *a, struct buf *out)
     json_object_set_new(j, "finished", time_json(audit_began_s(a) + audit_took_ms(a) / 1000));
     json_object_set_new(j, "counts", counts_json(a));
     json_object_set_new(j, "accepted", accepted_json(a));
+    json_object_set_new(j, "unasked", unasked_json(a));
     json_object_set_new(j, "checks", checks);
     json_object_set_new(j, "capabilities", capabilities_json(a));
     if (!(text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII)))

@@ -36,6 +36,8 @@ void report_catalogue(struct buf *out);
 
 /* "The service does not pass: ..." */
 void report_summary(const struct audit *a, struct buf *out);
+/* One sentence of what the budget left unasked, and which would do; nothing when it left nothing. */
+void report_unasked(const struct audit *a, struct buf *out);
 /* How many findings have this verdict. */
 size_t report_count(const struct audit *a, enum verdict v);
 

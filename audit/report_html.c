@@ -306,6 +306,16 @@ static void put_capabilities(const struct audit *a, struct buf *out)
     buf_text(out, "</table>\n");
 }
 
+static void put_unasked(const struct audit *a, struct buf *out)
+{
+    struct buf sentence = {0};
+
+    report_unasked(a, &sentence);
+    if (buf_len(&sentence))
+        buf_printf(out, "<p class=\"bad\">%.*s</p>\n", SLICE_ARG(buf_slice(&sentence)));
+    buf_free(&sentence);
+}
+
 void report_html(const struct audit *a, struct buf *out)
 {
     const struct conf_item *owner = manifest_section(audit_target(a)->manifest, "owner");
@@ -330,6 +340,7 @@ void report_html(const struct audit *a, struct buf *out)
     buf_text(out, "&rdquo; The service calls itself: ");
     put_escaped(out, audit_version(a)[0] ? audit_version(a) : "nothing");
     buf_text(out, ".</p>\n");
+    put_unasked(a, out);
     put_table(a, "Accepted by the owner", is_accepted, out);
     put_table(a, "What keeps it from passing", is_against, out);
     put_capabilities(a, out);

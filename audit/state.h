@@ -6,6 +6,7 @@
 #include "audit/forge.h"
 #include "audit/transport.h"
 
+enum { KEPT_BACK = 2 /* the first baseline again, and FU-4's */ };
 enum { SILENT_MAX = 3 /* time-outs in a row after which nothing more is sent */, VERSION_LEN = 120 };
 
 /* How RL-1 to RL-4 found that it relays: for the checks that go on from there. */
@@ -22,9 +23,10 @@ struct audit {
     size_t n_baselines;
     struct turn *nowhere;
     struct audit_result *results;
-    size_t n_results;
+    size_t n_results, n_done;
     int64_t interval_ns, next_ns;
     size_t sent, budget;
+    size_t kept_back; /* of the budget, for what is asked last */
     unsigned silent;
     bool is_dead;          /* it no longer answers */
     int64_t began_s, began_ms, took_ms;

@@ -257,6 +257,36 @@ def hands_content_on(target, **fields):
     return probe
 
 
+# ---- names that nobody has, in others' pages
+
+def lists_missing(*pages):
+    """Do pages show a name that was asked for, and that neither it nor its upstream has?"""
+    def probe(f):
+        f.ask("GET", f"/nobody-has-{CANARY.lower()}", **good(f))
+        return any(f"has-{CANARY.lower()}" in f.ask("GET", p).body.decode("latin-1").lower() for p in pages)
+    return probe
+
+
+def overrides(f):
+    """A query that says PUT is answered otherwise than a query that says something else."""
+    path = "/nobody-has-this"
+    return f.ask("GET", path + "?_method=PUT").status != f.ask("GET", path + "?x=PUT").status
+
+
+# ---- much content
+
+def takes_a_package(f):
+    return put(f, "/big", npm_document("big", "x" * 1048576), **good(f)).status == 201
+
+
+def takes_a_blob(f):
+    start, data = f.ask("POST", "/v2/t/big/blobs/uploads/", **good(f)), "x" * 1048576
+    if start.status != 202:
+        return False
+    at = urlsplit(start.field("location"))
+    return f.ask("PUT", f"{at.path}?{at.query}&digest={digest(data.encode())}", data, Content_Type="application/octet-stream", **good(f)).status == 201
+
+
 NONE3, ALL3 = (False,) * 3, (True,) * 3
 NONE4 = (False,) * 4
 
@@ -271,6 +301,7 @@ ROWS = [
     Row(acng, "CR-2", "TRACE", traces(), NONE3),
     Row(acng, "RD-1", "sends clients on", hands_on("/fxrep/pool/to/internal.test/m_1.0_all.deb"), (False, False, True)),
 
+    Row(acng, "NT-8", "a query that says PUT", overrides, NONE3),
     Row(acng, "CI-5", "keeps what must not be kept", same_page(*["/fxrep/pool/fresh_1.0_all.deb"] * 2), ALL3),
 
     Row(squid, "AN-3", "passes an upload on for anybody",
@@ -325,6 +356,10 @@ ROWS = [
     Row(verdaccio, "PW-2", "tags by who came by himself", tags, (True, True, False)),
     Row(verdaccio, "XT-1", "what one tenant writes, the other reads", board, (True, True, False)),
     Row(verdaccio, "XT-5", "one name for both tenants", one_name, NONE3),
+    Row(verdaccio, "XT-7", "shows what another asked for", lists_missing("/-/v1/search?text=x", "/metrics", "/status"), NONE3),
+    Row(verdaccio, "CN-1", "shows names that were asked for", lists_missing("/-/v1/search?text=nobody", "/-/all", "/"), NONE3),
+    Row(verdaccio, "CN-5", "shows names in pages of its own", lists_missing("/-/v1/search?text=nobody", "/metrics", "/status"), NONE3),
+    Row(verdaccio, "UP-1", "takes a mebibyte", takes_a_package, (True, True, False)),
     Row(verdaccio, "PW-6", "says that anybody may PUT", says_put, ALL3),
     Row(verdaccio, "UP-4", "reads reports from anybody", reads_reports, (True, False, False)),
     Row(verdaccio, "UP-6", "keeps descriptions", described, (True, True, False)),
@@ -345,6 +380,7 @@ ROWS = [
     Row(registry, "CR-5", "the password for the upstream is elsewhere", password_at_realm, (None, True, None, None)),
     Row(registry, "TV-13", "takes the second of two exp", two_times, (None, None, True, None)),
     Row(registry, "RL-11", "names go upstream", relayed(f"/v2/lib/{CANARY.lower()}/manifests/latest", text=CANARY.lower()), (None, True, None, None)),
+    Row(registry, "UP-1", "takes a mebibyte", takes_a_blob, (True, False, False, False)),
     Row(registry, "UP-2", "long URLs", long_url, (True,) * 4),
     Row(registry, "UP-5", "the state of an unfinished upload, for anybody", upload_state, (True, False, False, False)),
     Row(registry, "RD-6", "sends clients elsewhere for tokens", foreign_realm, NONE4),

@@ -20,6 +20,7 @@
 
 #define SECRET "good-credential-0123456789"
 #define NONCE "xabcdefghij012345678"
+#define OTHER_NONCE "xnopqrstuvwxyz123456"
 #define JSON "Content-Type: application/json\r\n"
 #define BEARER "WWW-Authenticate: Bearer\r\n"
 #define HIT "GET /" NONCE " HTTP/1.1\r\nHost: unlisted.test\r\n"
@@ -32,6 +33,9 @@ struct canned {
     int tag;
     enum who who;
 };
+
+/* A path with what was asked in it: for turns whose tag says so. */
+enum { NAMED = 1 << 24 /* beside the tag */ };
 
 struct row {
     const char *name, *check;
@@ -96,6 +100,9 @@ static const struct row rows[] = {
     {"a field that changes nothing", "NT-1", {403, "", "", 0, WHO_NOBODY}, NO_GOOD, {{403, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"a field that breaks it", "NT-1", SHUT, LET_IN, {{500, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
     {"a field, and it is open anyway", "NT-1", LET_IN, LET_IN, {LET_IN}, NULL, NULL, VERDICT_PASS},
+    {"a query is refused whatever it says", "NT-8", SHUT, LET_IN, {{503, "", "", 0, WHO_NOBODY}, {403, "", "", 2, WHO_NOBODY}, {503, "", "", 0, WHO_NOBODY}, {403, "", "", 1, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
+    {"a query makes it a PUT", "NT-8", SHUT, LET_IN, {{404, "", "", 0, WHO_NOBODY}, {404, "", "", 2, WHO_NOBODY}, {404, "", "", 0, WHO_NOBODY}, {201, "", "", 1, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
+    {"a field makes it something that fails", "NT-8", SHUT, LET_IN, {{404, "", "", 0, WHO_NOBODY}, {404, "", "", 2, WHO_NOBODY}, {500, "", "", 0, WHO_NOBODY}, {404, "", "", 1, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
     {"the name in a link", "NT-3", SHUT, LET_IN, {{200, JSON, "{\"tarball\":\"http://" NONCE ".example/x\"}", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
     {"the name in Location", "NT-3", SHUT, LET_IN, {{202, "Location: http://" NONCE ".example/u\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
     {"the name in the words of an error", "NT-3", SHUT, LET_IN, {{421, "", "unknown host " NONCE ".example", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
@@ -103,6 +110,8 @@ static const struct row rows[] = {
     {"a whole URL: the listener is called", "RL-1", SHUT, LET_IN, {{200, "", "", 0, WHO_NOBODY}}, HIT "\r\n", NULL, VERDICT_FAIL},
     {"a whole URL: refused", "RL-1", SHUT, LET_IN, {{403, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"a tunnel", "RL-2", SHUT, LET_IN, {{200, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
+    {"a page for every request is no tunnel", "RL-2", SHUT, LET_IN, {{200, "Content-Type: text/html\r\nContent-Length: 5\r\n", "hello", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
+    {"with a length, and yet the listener was called", "RL-2", SHUT, LET_IN, {{200, "Content-Length: 0\r\n", "", 0, WHO_NOBODY}}, HIT "\r\n", NULL, VERDICT_FAIL},
     {"no tunnel", "RL-2", SHUT, LET_IN, {{405, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"a tunnel that could not be made", "RL-2", SHUT, LET_IN, {{503, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_INCONCLUSIVE},
     {"TRACE repeats", "RL-9", SHUT, LET_IN, {{200, "", "TRACE / HTTP/1.1\r\nX-Exeat: " NONCE, 0, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
@@ -137,6 +146,11 @@ static const struct row rows[] = {
     {"a redirect followed without", "RD-5", SHUT, LET_IN, {{200, "", "", 0, WHO_NOBODY}}, HIT "\r\n", NULL, VERDICT_PASS},
 
     {"what one wrote, the other reads", "XT-1", SHUT, LET_IN, {{201, "", "", TAG_WRITE, WHO_NOBODY}, {200, "", "exeat-audit-canary-" NONCE, TAG_READ, WHO_SECOND}}, NULL, NULL, VERDICT_FAIL},
+    {"the name is in the path, and the content in the answer", "XT-1", SHUT, LET_IN, {{201, "", "", NAMED + TAG_WRITE, WHO_NOBODY}, {200, "", "exeat-audit-canary-" OTHER_NONCE, NAMED + TAG_READ, WHO_SECOND}}, NULL, NULL, VERDICT_FAIL},
+    {"an answer repeats its path, which the other gave", "XT-1", SHUT, LET_IN, {{200, "", "", NAMED + TAG_WRITE, WHO_NOBODY}, {200, "", "the auditor's page for /w/" NONCE, NAMED + TAG_READ, WHO_SECOND}}, NULL, NULL, VERDICT_PASS},
+    {"anybody gets a page that repeats the path", "CN-3", SHUT, LET_IN, {{200, "", "", NAMED + TAG_WRITE, WHO_NOBODY}, {200, "Content-Type: text/x-nowhere\r\n", "no page /w/" NONCE, NAMED + TAG_READ, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
+    {"the writer reads it, anybody a login page", "CN-3", SHUT, LET_IN, {{200, "", "", NAMED + TAG_WRITE, WHO_FIRST}, {200, "", "log in", NAMED + TAG_READ, WHO_NOBODY}, {200, "", OTHER_NONCE, NAMED + TAG_WRITER, WHO_FIRST}}, NULL, NULL, VERDICT_PASS},
+    {"taken, and nobody sees where it is", "CN-3", SHUT, LET_IN, {{200, "", "", NAMED + TAG_WRITE, WHO_FIRST}, {200, "", "?", NAMED + TAG_READ, WHO_NOBODY}, {200, "", "?", NAMED + TAG_WRITER, WHO_FIRST}}, NULL, NULL, VERDICT_INCONCLUSIVE},
     {"what one wrote, the other does not read", "XT-1", SHUT, LET_IN, {{201, "", "", TAG_WRITE, WHO_NOBODY}, {404, "", "", TAG_READ, WHO_SECOND}}, NULL, NULL, VERDICT_PASS},
     {"nothing could be written", "XT-1", SHUT, LET_IN, {{403, "", "", TAG_WRITE, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"the write broke it", "XT-1", SHUT, LET_IN, {{500, "", "", TAG_WRITE, WHO_NOBODY}}, NULL, NULL, VERDICT_INCONCLUSIVE},
@@ -168,9 +182,14 @@ static const struct row rows[] = {
     {"no-store kept", "CI-5", SHUT, LET_IN, {{200, "", "fresh 1", 0, WHO_NOBODY}, {200, "", "fresh 1", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
     {"no-store honoured", "CI-5", SHUT, LET_IN, {{200, "", "fresh 1", 0, WHO_NOBODY}, {200, "", "fresh 2", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
 
+    {"a mebibyte is taken", "UP-1", SHUT, LET_IN, {{201, "", "", 1024, WHO_FIRST}, {200, "", "", TAG_REMOVE, WHO_FIRST}, {201, "", "", 1048576, WHO_FIRST}}, NULL, NULL, VERDICT_FAIL},
+    {"a kibibyte is taken", "UP-1", SHUT, LET_IN, {{201, "", "", 1024, WHO_FIRST}, {413, "", "", 65536, WHO_FIRST}}, NULL, NULL, VERDICT_WEAK},
+    {"an upload begun and refused then", "UP-1", SHUT, LET_IN, {{202, "", "", TAG_WRITE, WHO_FIRST}, {413, "", "", 1024, WHO_FIRST}}, NULL, NULL, VERDICT_PASS},
+    {"content that breaks it", "UP-1", SHUT, LET_IN, {{500, "", "", 1024, WHO_FIRST}}, NULL, NULL, VERDICT_INCONCLUSIVE},
     {"any JSON", "UP-4", SHUT, LET_IN, {{404, "", "", 0, WHO_NOBODY}, {200, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
     {"JSON that fails behind it", "UP-4", SHUT, LET_IN, {{404, "", "", 0, WHO_NOBODY}, {500, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
     {"no JSON", "UP-4", SHUT, LET_IN, {{404, "", "", 0, WHO_NOBODY}, {404, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
+    {"another's page shows what another tenant asked for", "XT-7", SHUT, LET_IN, {{404, "", "", 0, WHO_FIRST}, {200, "", NONCE, 1, WHO_SECOND}}, NULL, NULL, VERDICT_FAIL},
     {"another's page shows the name", "CN-1", SHUT, LET_IN, {{200, "", NONCE, 2, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
     {"one's own error page shows it", "CN-1", SHUT, LET_IN, {{404, "", NONCE, 1, WHO_NOBODY}, {200, "", "", 2, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"a canary came out", "CN-4", SHUT, LET_IN, {{200, "", "", 0, WHO_NOBODY}}, HIT "\r\n", NULL, VERDICT_FAIL},
@@ -182,7 +201,7 @@ static struct turn *make(const struct canned *c)
 
     if (!c->status)
         return NULL;
-    x = turn_new(&(struct probe){.path = "/x", .tag = c->tag, .who = c->who, .variant = "v"});
+    x = turn_new(&(struct probe){.path = c->tag >= NAMED ? "/w/" NONCE : "/x", .tag = c->tag % NAMED, .who = c->who, .variant = "v"});
     x->outcome = c->status < 0 ? (enum outcome)-c->status : OUTCOME_ANSWERED;
     if (c->status < 0)
         return x;
@@ -216,7 +235,7 @@ static struct hit *one_hit(const char *text)
 static void try_row(const struct row *r, const struct target *t)
 {
     struct audit a = {.target = t, .n_baselines = 1};
-    struct evidence e = {.audit = &a, .target = t, .n_nonces = 2, .nonces = {NONCE, NONCE}};
+    struct evidence e = {.audit = &a, .target = t, .n_nonces = 2, .nonces = {NONCE, OTHER_NONCE}};
     struct finding f = {0};
     const struct check *c = find(r->check);
 
@@ -277,6 +296,29 @@ static void the_catalogue(void **state)
     assert_int_equal(reads_only, 46);
 }
 
+/* Whether AS-10 applies, without a request: {answer of nobody's, n/a or not-run}. */
+static void tenants_without_credentials(void **state)
+{
+    static const struct {
+        struct canned none;
+        bool applies;
+    } services[] = {{{200, "", "", 0, WHO_NOBODY}, false}, {{403, "", "", 0, WHO_NOBODY}, false}, {SHUT, true}, {{407, "", "", 0, WHO_NOBODY}, true}, {{-OUTCOME_TIMEOUT, "", "", 0, WHO_NOBODY}, true}};
+    static const struct target bare;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
+        struct audit a = {.target = &bare, .n_baselines = 1, .baselines = {{.path = (char *)"/x", .none = make(&services[i].none)}}};
+        struct evidence e = {.audit = &a, .target = &bare};
+
+        find("AS-10")->send(&e);
+        assert_int_equal(e.n, 0);
+        assert_int_equal(e.not_applicable[0] == 0, services[i].applies);
+        assert_int_equal(e.missing[0] != 0, services[i].applies);
+        turn_free(a.baselines[0].none);
+        evidence_clear(&e);
+    }
+}
+
 static void hosts_in_urls(void **state)
 {
     static const struct {
@@ -314,7 +356,7 @@ static void what_is_found_in_a_text(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_answers_mean), cmocka_unit_test(the_catalogue), cmocka_unit_test(hosts_in_urls), cmocka_unit_test(what_is_found_in_a_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_answers_mean), cmocka_unit_test(the_catalogue), cmocka_unit_test(tenants_without_credentials), cmocka_unit_test(hosts_in_urls), cmocka_unit_test(what_is_found_in_a_text)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
