@@ -84,15 +84,16 @@ bool edge_give_refresh(const struct edge_sink *sink, struct slice content, bool 
 
 enum edge_format {
     EDGE_FORMAT_NONE, /* of no kind that sends on */
+    EDGE_FORMAT_GUESS, /* what says it is anything else: JSON when it begins so (npm and cargo do not care for types) */
+    EDGE_FORMAT_SNIFF, /* what does not say what it is: HTML, too (browsers) */
     EDGE_FORMAT_JSON,
     EDGE_FORMAT_HTML,
-    EDGE_FORMAT_GUESS, /* what says it is plain text, bytes, or nothing: JSON when it begins so (npm and cargo do not care) */
 };
 
 /* What one look at a response head tells; done for each response, so that it must cost next to nothing. */
 struct edge_glance {
     bool sends; /* it has fields that may send on: edge_read_head */
-    bool wide;  /* the content is in no encoding that keeps ASCII as it is */
+    bool wide;  /* the content is in no encoding that keeps ASCII as it is, or said to be JSON and HTML at once */
     enum edge_format format;
 };
 
@@ -102,8 +103,8 @@ bool edge_read_head(const struct head *h, const struct edge_sink *sink);
 
 /* ---- contents (edge_body.c) ---- */
 
-/* What the first piece of a content makes of EDGE_FORMAT_GUESS: JSON, NONE, or GUESS still (white space). */
-enum edge_format edge_guess(struct slice piece);
+/* What the next piece of a content makes of GUESS or SNIFF: JSON, HTML, NONE, or the same still (white space). */
+enum edge_format edge_guess(enum edge_format format, struct slice piece);
 
 struct edge_reader;
 

@@ -64,8 +64,27 @@ static bool may_be_member(struct slice name)
     const uint32_t letters = 0 MEMBERS(MEMBER);
 #undef MEMBER
 
-    return name.len && lengths >> name.len & 1 && name.ptr[0] >= 'a' && name.ptr[0] <= 'z' &&
-           letters >> (name.ptr[0] - 'a') & 1;
+    return name.len && isalpha((unsigned char)name.ptr[0]) && letters >> ((name.ptr[0] | 0x20) - 'a') & 1 &&
+           (lengths >> name.len & 1 || memchr(name.ptr, '\xc5', name.len) || memchr(name.ptr, '\xe2', name.len));
+}
+
+/* As Go's encoding/json takes names: whatever their case, with the two letters beyond ASCII that fold into it. */
+static bool is_named(struct slice name, const char *word)
+{
+    static const struct slice long_s = {"\xc5\xbf", 2}, kelvin = {"\xe2\x84\xaa", 3};
+
+    for (; *word; word++) {
+        size_t n = 1;
+
+        if (*word == 's' && slice_starts(name, long_s))
+            n = long_s.len;
+        else if (*word == 'k' && slice_starts(name, kelvin))
+            n = kelvin.len;
+        else if (!name.len || tolower((unsigned char)name.ptr[0]) != *word)
+            return false;
+        name = slice_from(name, n);
+    }
+    return name.len == 0;
 }
 
 static bool is_in(const struct json_reader *r, size_t up, const char *name)
@@ -74,7 +93,7 @@ static bool is_in(const struct json_reader *r, size_t up, const char *name)
         return true;
     if (*name == '/')
         return json_depth(r) == up;
-    return slice_is(json_name(r, up), name);
+    return is_named(json_name(r, up), name);
 }
 
 static int wants_member(void *arg, const struct json_reader *r)
@@ -85,8 +104,7 @@ static int wants_member(void *arg, const struct json_reader *r)
     if (!may_be_member(name))
         return EDGE_NONE;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (name.ptr[0] == members[i].name[0] && slice_is(name, members[i].name) && is_in(r, 1, members[i].in) &&
-            is_in(r, 2, members[i].around))
+        if (is_named(name, members[i].name) && is_in(r, 1, members[i].in) && is_in(r, 2, members[i].around))
             return (int)members[i].kind;
     return EDGE_NONE;
 }
@@ -109,7 +127,18 @@ static const struct {
     {"script", "src", EDGE_SOURCE},     {"img", "src", EDGE_SOURCE},      {"iframe", "src", EDGE_SOURCE},
     {"frame", "src", EDGE_SOURCE},      {"embed", "src", EDGE_SOURCE},    {"object", "data", EDGE_SOURCE},
     {"form", "action", EDGE_FORM},      {"button", "formaction", EDGE_FORM}, {"input", "formaction", EDGE_FORM},
+    {"input", "src", EDGE_SOURCE},      {"video", "src", EDGE_SOURCE},    {"audio", "src", EDGE_SOURCE},
+    {"source", "src", EDGE_SOURCE},     {"track", "src", EDGE_SOURCE},    {"video", "poster", EDGE_SOURCE},
+    {"img", "srcset", EDGE_SOURCE},     {"source", "srcset", EDGE_SOURCE}, {"link", "imagesrcset", EDGE_SOURCE},
+    {"image", "href", EDGE_SOURCE},     {"script", "href", EDGE_SOURCE}, /* SVG */
 };
+
+enum { SEVERAL = 0x100 }; /* with a kind: several of them stand in one attribute */
+
+static bool has_several(struct slice attribute)
+{
+    return slice_is(attribute, "ping") || slice_ends(attribute, SLICE("srcset"));
+}
 
 enum { N_ATTRIBUTES = sizeof attributes / sizeof *attributes };
 
@@ -129,7 +158,7 @@ static int wants_attribute(void *arg, struct slice tag, struct slice attribute)
         return EDGE_DATA;
     for (size_t i = 0; i < N_ATTRIBUTES; i++)
         if (slice_is(attribute, attributes[i].attribute) && slice_is(tag, attributes[i].tag))
-            return (int)attributes[i].kind;
+            return (int)attributes[i].kind | (has_several(attribute) ? SEVERAL : 0);
     return EDGE_NONE;
 }
 
@@ -140,7 +169,7 @@ static struct slice trim(struct slice s)
     return s;
 }
 
-/* "5; url=..." of a meta element, whatever its http-equiv says, which may come later. */
+/* "5; url=...", "5 url=..." of a meta element, whatever its http-equiv says, which may come later (HTML 4.2.5.3). */
 static bool is_refresh(struct slice content)
 {
     size_t n = 0;
@@ -148,8 +177,8 @@ static bool is_refresh(struct slice content)
     content = trim(content);
     while (n < content.len && (isdigit((unsigned char)content.ptr[n]) || content.ptr[n] == '.'))
         n++;
-    content = trim(slice_from(content, n));
-    return n && content.len && (content.ptr[0] == ';' || content.ptr[0] == ',');
+    content = slice_from(content, n);
+    return n && content.len && (isspace((unsigned char)content.ptr[0]) || content.ptr[0] == ';' || content.ptr[0] == ',');
 }
 
 static struct slice next_word(struct slice *text)
@@ -182,15 +211,29 @@ static bool take_content(const struct edge_reader *r, struct slice content, bool
 {
     struct slice repository;
 
-    if (is_refresh(content))
-        return edge_give_refresh(&r->sink, content, cut);
+    if (is_refresh(content) && !edge_give_refresh(&r->sink, content, cut))
+        return false;
     return !find_import(content, &repository) || edge_give(&r->sink, EDGE_GO_IMPORT, repository, cut);
+}
+
+/* References with white space or commas between them, and words that are none: "1x" */
+static bool take_several(const struct edge_reader *r, enum edge_kind kind, struct slice value, bool cut)
+{
+    struct slice words, word;
+
+    while (slice_next(&value, ',', &words))
+        for (word = next_word(&words); word.len; word = next_word(&words))
+            if (!edge_give(&r->sink, kind, word, cut && !words.len && !value.ptr))
+                return false;
+    return true;
 }
 
 static bool take_attribute(void *arg, int kind, struct slice value, bool cut)
 {
     const struct edge_reader *r = arg;
 
+    if (kind & SEVERAL)
+        return take_several(r, (enum edge_kind)(kind & ~SEVERAL), value, cut);
     if (kind == EDGE_REFRESH)
         return take_content(r, value, cut);
     /* Most data-* attributes hold no URL: only what is absolute counts. */
@@ -202,24 +245,27 @@ static bool take_attribute(void *arg, int kind, struct slice value, bool cut)
 static bool on_ambiguous(void *arg)
 {
     const struct edge_reader *r = arg;
-    struct edge e = edge_unread("a tag inside another one");
+    struct edge e = edge_unread("HTML that readers take for different things: a tag inside another one, two equals signs, "
+                                "an entity of its own");
 
     return r->sink.found(r->sink.arg, &e);
 }
 
 /* ---- contents ---- */
 
-enum edge_format edge_guess(struct slice piece)
+enum edge_format edge_guess(enum edge_format format, struct slice piece)
 {
     for (size_t i = 0; i < piece.len; i++) {
         char c = piece.ptr[i];
 
         if (c == '{' || c == '[')
             return EDGE_FORMAT_JSON;
+        if (c == '<' && format == EDGE_FORMAT_SNIFF)
+            return EDGE_FORMAT_HTML;
         if (!isspace((unsigned char)c) && c != '\xef' && c != '\xbb' && c != '\xbf') /* the last three: a byte order mark */
             return EDGE_FORMAT_NONE;
     }
-    return EDGE_FORMAT_GUESS;
+    return format;
 }
 
 struct edge_reader *edge_reader_new(enum edge_format format, bool guessed, const struct edge_sink *sink)

@@ -119,20 +119,44 @@ static bool is_url_parameter(struct slice name)
     return false;
 }
 
+/* A quoted pair is one character to some readers and two to others, so that a place with one in it is not clear. */
+static bool give_escaped(const struct edge_sink *sink, struct slice text)
+{
+    struct buf plain = {0};
+    struct edge e;
+    bool on = true;
+
+    for (size_t i = 0; i < text.len; i++) {
+        i += text.ptr[i] == '\\' && i + 1 < text.len;
+        buf_char(&plain, text.ptr[i]);
+    }
+    if (slice_search(buf_slice(&plain), SLICE("//")) >= 0 &&
+        edge_make(EDGE_AUTHENTICATE, sink->from, buf_slice(&plain), false, sink->now_s, &e)) {
+        e.unclear = true;
+        on = sink->found(sink->arg, &e);
+    }
+    buf_free(&plain);
+    return on;
+}
+
 /* A realm is any text (RFC 9110 11.5): one that is a URL is where a token is to be had (container registries). */
+static bool give_parameter(const struct edge_sink *sink, struct slice text)
+{
+    if (slice_find(text, '\\') >= 0)
+        return give_escaped(sink, text);
+    return slice_search(text, SLICE("//")) < 0 || edge_give(sink, EDGE_AUTHENTICATE, text, false);
+}
+
 static bool read_challenge(const struct edge_sink *sink, struct slice value)
 {
     while (value.len) {
-        struct slice word = take_word(&value), text;
+        struct slice word = take_word(&value);
 
         if (!word.len) {
             value = slice_from(value, 1);
             continue;
         }
-        if (!take_char(&value, '='))
-            continue;
-        text = take_word(&value);
-        if (is_url_parameter(word) && slice_search(text, SLICE("//")) >= 0 && !edge_give(sink, EDGE_AUTHENTICATE, text, false))
+        if (take_char(&value, '=') && is_url_parameter(word) && !give_parameter(sink, take_word(&value)))
             return false;
     }
     return true;
@@ -241,33 +265,35 @@ bool edge_read_head(const struct head *h, const struct edge_sink *sink)
 
 /* ---- the content's type ---- */
 
+static bool has_word(struct slice type, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (size_t i = 0; i + n <= type.len; i++)
+        if (slice_is_nocase(slice_cut(type, i, i + n), word))
+            return true;
+    return false;
+}
+
+/* Wherever it stands: pip looks at how a type begins, others at how it ends. */
 static enum edge_format format_named(struct slice type)
 {
-    static const struct {
-        const char *type;
-        enum edge_format format;
-    } types[] = {
-        {"application/json", EDGE_FORMAT_JSON},  {"text/json", EDGE_FORMAT_JSON},
-        {"text/html", EDGE_FORMAT_HTML},         {"application/xhtml+xml", EDGE_FORMAT_HTML},
-        {"text/plain", EDGE_FORMAT_GUESS},       {"application/octet-stream", EDGE_FORMAT_GUESS},
-        {"binary/octet-stream", EDGE_FORMAT_GUESS}, {"application/javascript", EDGE_FORMAT_GUESS},
-        {"application/vnd.docker.distribution.manifest.v1+prettyjws", EDGE_FORMAT_JSON},
-    };
+    static const char *const unknown[] = {"*/*", "unknown/unknown", "application/unknown"}; /* WHATWG MIME sniffing 7 */
 
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (slice_is_nocase(type, types[i].type))
-            return types[i].format;
-    if (type.len > 5 && slice_is_nocase(slice_from(type, type.len - 5), "+json"))
-        return EDGE_FORMAT_JSON;
-    if (type.len > 5 && slice_is_nocase(slice_from(type, type.len - 5), "+html"))
+    if (has_word(type, "html"))
         return EDGE_FORMAT_HTML;
-    return type.len ? EDGE_FORMAT_NONE : EDGE_FORMAT_GUESS;
+    if (has_word(type, "json") || has_word(type, "prettyjws"))
+        return EDGE_FORMAT_JSON;
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        if (slice_is_nocase(type, unknown[i]))
+            return EDGE_FORMAT_SNIFF;
+    return slice_find(type, '/') > 0 ? EDGE_FORMAT_GUESS : EDGE_FORMAT_SNIFF;
 }
 
 /* Of these, bytes below 128 are ASCII wherever they stand, or near enough that no quote or bracket is another's half. */
 static bool is_narrow(struct slice charset)
 {
-    static const char *const names[] = {"utf-8", "utf8", "us-ascii", "ascii", "latin1", "windows-1252"};
+    static const char *const names[] = {"utf-8", "utf8", "us-ascii", "ascii", "latin1", "windows-1252", "binary"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_is_nocase(charset, names[i]))
@@ -275,45 +301,58 @@ static bool is_narrow(struct slice charset)
     return slice_starts_nocase(charset, SLICE("iso-8859-"));
 }
 
-static bool is_wide(struct slice parameters)
+/* A charset in pieces, or with a language, is read by some (RFC 2231). */
+static bool is_wide(struct slice type)
 {
-    while (parameters.len) {
-        struct slice name = take_word(&parameters);
+    while (type.len) {
+        struct slice name = take_word(&type);
 
         if (!name.len) {
-            parameters = slice_from(parameters, 1);
+            type = slice_from(type, 1);
             continue;
         }
-        if (take_char(&parameters, '=') && slice_is_nocase(name, "charset") && !is_narrow(take_word(&parameters)))
+        if (take_char(&type, '=') && slice_starts_nocase(name, SLICE("charset")) && (!is_narrow(take_word(&type)) || name.len != 7))
             return true;
     }
     return false;
 }
 
-/* Of several types, in one field or in more, the first that is read counts. */
-static void read_type(struct slice value, struct edge_glance *g)
+static bool is_read(enum edge_format f)
 {
-    size_t end = 0;
+    return f == EDGE_FORMAT_JSON || f == EDGE_FORMAT_HTML;
+}
 
-    if (g->format == EDGE_FORMAT_JSON || g->format == EDGE_FORMAT_HTML)
-        return;
-    while (end < value.len && value.ptr[end] != ';' && value.ptr[end] != ',')
-        end++;
-    g->format = format_named(slice_trim(slice_cut(value, 0, end)));
-    g->wide = g->format != EDGE_FORMAT_NONE && is_wide(slice_from(value, end));
+/* Of several types, in one field or in more, one that is read counts. */
+static void read_type(struct slice value, struct edge_glance *g, bool first)
+{
+    struct slice rest = value, one, type;
+
+    g->wide = g->wide || is_wide(value);
+    for (; slice_next(&rest, ',', &one); first = false) {
+        enum edge_format format;
+
+        slice_next(&one, ';', &type);
+        format = format_named(slice_trim(type));
+        g->wide = g->wide || (!first && is_read(g->format) && is_read(format) && g->format != format);
+        if (first || format > g->format)
+            g->format = format;
+    }
 }
 
 struct edge_glance edge_glance(const struct head *h)
 {
-    struct edge_glance g = {.format = EDGE_FORMAT_GUESS};
+    struct edge_glance g = {.format = EDGE_FORMAT_SNIFF};
+    bool first = true;
 
     for (size_t i = 0; i < h->n_fields; i++) {
         const struct field *f = &h->fields[i];
 
-        if (f->name.len == 12 && slice_is_nocase(f->name, "content-type"))
-            read_type(f->value, &g);
-        else if (!g.sends)
+        if (f->name.len == 12 && slice_is_nocase(f->name, "content-type")) {
+            read_type(f->value, &g, first);
+            first = false;
+        } else if (!g.sends) {
             g.sends = edge_kind_of(f->name) != EDGE_NONE;
+        }
     }
     return g;
 }

@@ -72,8 +72,18 @@ static bool is_alnum(char c)
 
 /* ---- names ---- */
 
+static void name_clear(struct name *n)
+{
+    n->len = 0;
+    n->cut = false;
+}
+
 static void name_add(struct name *n, char c)
 {
+    if (c == ':') {
+        name_clear(n); /* that was a prefix */
+        return;
+    }
     if (n->len == sizeof n->text)
         n->cut = true;
     else
@@ -83,12 +93,6 @@ static void name_add(struct name *n, char c)
 static struct slice name_slice(const struct name *n)
 {
     return n->cut ? slice_make("", 0) : slice_make(n->text, n->len);
-}
-
-static void name_clear(struct name *n)
-{
-    n->len = 0;
-    n->cut = false;
 }
 
 /* ---- values ---- */
@@ -146,8 +150,8 @@ static long number_of(struct slice reference)
         char c = reference.ptr[i];
 
         n = n * (hex ? 16 : 10) + (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-        if (n > 0x10ffff)
-            n = 0x10ffff;
+        if (n > 0x110000)
+            n = 0x110000;
     }
     return n;
 }
@@ -160,6 +164,13 @@ static const char *text_of(struct slice name)
     return NULL;
 }
 
+/* Python has nothing for these, browsers what leads nowhere: what is left without them decides. */
+static bool is_dropped(long n)
+{
+    return (n > 0 && n < 0x20 && !is_space((char)n)) || n == 0x7f || (n >= 0xfdd0 && n <= 0xfdef) ||
+           (n <= 0x10ffff && (n & 0xfffe) == 0xfffe);
+}
+
 /* The reference ended, by a semicolon or by what is no part of it. What it is not stays as it was written. */
 static void end_reference(struct html_reader *r, bool semicolon)
 {
@@ -168,6 +179,8 @@ static void end_reference(struct html_reader *r, bool semicolon)
     const char *text = semicolon ? text_of(reference) : NULL;
 
     r->in_reference = false;
+    if (number >= 0 && is_dropped(number))
+        return;
     if (number >= 0 && number < 0x80) {
         keep(r, (char)number);
     } else if (number >= 0) {
@@ -300,7 +313,7 @@ static void read_name(struct html_reader *r, char c)
 
 static void read_equals(struct html_reader *r, char c, uint64_t at)
 {
-    if (is_space(c))
+    if (is_space(c) || c == '=')
         return;
     if (c == '>') {
         end_tag(r);
@@ -319,15 +332,27 @@ static void begin_tag(struct html_reader *r)
     name_clear(&r->tag);
 }
 
+static bool tell_ambiguous(struct html_reader *r)
+{
+    bool on = r->handler->ambiguous(r->arg);
+
+    if (!on)
+        r->state = HTML_STOPPED;
+    return on;
+}
+
 static void read_tag(struct html_reader *r, char c)
 {
     if (c == '\0') {
         r->state = HTML_LOST;
     } else if (c == '<') {
         begin_tag(r);
-    } else if (is_alnum(c) || (r->tag.len && (c == '-' || c == ':'))) {
+    } else if (!is_space(c) && c != '/' && c != '>') {
         name_add(&r->tag, c);
-    } else if ((is_space(c) || c == '/') && r->tag.len && r->handler->watches(r->arg, name_slice(&r->tag))) {
+    } else if (c != '>' && slice_is(name_slice(&r->tag), "!entity")) {
+        r->where = WHERE_TEXT;
+        tell_ambiguous(r);
+    } else if (c != '>' && r->handler->watches(r->arg, name_slice(&r->tag))) {
         r->where = WHERE_BETWEEN;
     } else {
         r->where = WHERE_TEXT;
@@ -342,19 +367,25 @@ static bool begins_another(struct html_reader *r, char c)
     r->after_lt = c == '<';
     if (!begins)
         return false;
-    if (!r->handler->ambiguous(r->arg)) {
-        r->state = HTML_STOPPED;
+    if (!tell_ambiguous(r))
         return true;
-    }
     r->wanted = 0;
     begin_tag(r);
     read_tag(r, c);
     return true;
 }
 
+/* Outside of quotes: white space to Python, another "=" that it takes for the same; not to browsers. */
+static bool is_odd(const struct html_reader *r, char c)
+{
+    if (r->where == WHERE_VALUE && r->quote)
+        return false;
+    return ((unsigned char)c < 0x20 && !is_space(c)) || (unsigned char)c >= 0x7f || (c == '=' && r->where == WHERE_EQUALS);
+}
+
 static void read_inside(struct html_reader *r, char c, uint64_t at)
 {
-    if (begins_another(r, c))
+    if (begins_another(r, c) || (is_odd(r, c) && !tell_ambiguous(r)))
         return;
     switch (r->where) {
     case WHERE_NAME:

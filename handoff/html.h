@@ -2,7 +2,7 @@
  * HTML as it comes: the attributes that somebody wants, of the tags that have some. Nothing is held but the value under way.
  * Comments, scripts and tags nobody wants are no shelter: whatever looks like a wanted tag is read as one, for browsers,
  * pip and search robots do not agree on where those end. Where two of them could part ways inside a wanted tag, that
- * is told (ambiguous). Character references are decoded as far as they give ASCII. Pure; the pieces may be cut anywhere.
+ * is told (ambiguous). Of names with a prefix, as XML has them, what is behind it counts. Character references are decoded as far as they give ASCII. Pure; the pieces may be cut anywhere.
  */
 #ifndef HANDOFF_HTML_H
 #define HANDOFF_HTML_H
@@ -22,7 +22,7 @@ typedef bool html_watches(void *arg, struct slice tag);
 typedef int html_wants(void *arg, struct slice tag, struct slice attribute);
 /* It is whole, or cut. False: read no further. */
 typedef bool html_value(void *arg, int wanted, struct slice value, bool cut);
-/* Another tag seems to begin inside a wanted one. False: read no further; true: that one is read. */
+/* Another tag seems to begin inside a wanted one, or readers part ways otherwise. False: read no further. */
 typedef bool html_ambiguous(void *arg);
 
 struct html_handler {

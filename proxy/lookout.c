@@ -151,6 +151,14 @@ static bool read_fields(struct exchange *x, const struct head *h)
     return edge_read_head(h, &sink);
 }
 
+/* Fields behind the content, which a client may take for the head's (RFC 9110 6.5). */
+bool lookout_trailers(struct exchange *x, const struct head *h, const struct field *trailers, size_t n)
+{
+    const struct head end = {.status = h->status, .fields = (struct field *)(uintptr_t)trailers, .n_fields = n};
+
+    return n == 0 || read_fields(x, &end);
+}
+
 /* Something that may send on cannot be looked into. */
 static bool pass_unread(struct exchange *x, const char *why, bool enforces)
 {
@@ -179,15 +187,29 @@ static void open_lookout(struct exchange *x, enum edge_format format, bool guess
     x->lookout = w;
 }
 
-/* Of a format that is only guessed at, nothing is said that may be wrong; enforced, what it may be is enough. */
-static const char *obstacle(const struct head *h, const struct edge_glance *g, enum coding coding, bool enforces)
+static bool is_guess(enum edge_format f)
 {
-    bool guess = g->format == EDGE_FORMAT_GUESS;
+    return f == EDGE_FORMAT_GUESS || f == EDGE_FORMAT_SNIFF;
+}
 
-    if (h->status == 206)
-        return guess ? NULL : "a part of a document (206)";
+/* A part that nobody asked for is the whole to many clients. */
+static bool is_part(const struct exchange *x, const struct head *h)
+{
+    return h->status == 206 && head_field(x->head, "range");
+}
+
+/* Of a format that is only guessed at, nothing is said that may be wrong; enforced, what it may be is enough. */
+static const char *obstacle(const struct exchange *x, const struct head *h, const struct edge_glance *g, enum coding coding,
+                            bool enforces)
+{
+    bool guess = is_guess(g->format);
+
+    if (is_part(x, h) && guess)
+        return NULL;
+    if (h->status == 206 && !guess)
+        return "a part of a document (206)";
     if (g->wide)
-        return "text in an encoding that is not read";
+        return guess && !enforces ? NULL : "text in an encoding that is not read, or of two types";
     if (coding == CODING_OTHER)
         return guess && !enforces ? NULL : "a content coding that is not opened";
     if (coding == CODING_GZIP && enforces)
@@ -201,14 +223,14 @@ static bool plan(struct exchange *x, const struct head *h, const struct edge_gla
     const struct service *s = x->decision.service;
     enum coding coding = coding_of(h);
     bool enforces = service_enforces_edges(s) && (coding == CODING_NONE || !service_allows_unscannable(s));
-    const char *why = obstacle(h, g, coding, enforces);
+    const char *why = obstacle(x, h, g, coding, enforces);
 
     if (why)
         return pass_unread(x, why, enforces);
-    if (g->format != EDGE_FORMAT_GUESS)
+    if (!is_guess(g->format))
         open_lookout(x, g->format, false, coding == CODING_GZIP, enforces);
-    else if (h->status != 206 && coding == CODING_NONE)
-        x->edges = EDGE_FORMAT_GUESS;
+    else if (!is_part(x, h) && coding == CODING_NONE && !g->wide)
+        x->edges = g->format;
     return true;
 }
 
@@ -253,10 +275,10 @@ static bool on_content(void *arg, struct slice bytes, uint64_t *safe)
     struct lookout *w;
     bool passes;
 
-    if (x->edges == EDGE_FORMAT_GUESS && bytes.len) {
-        x->edges = edge_guess(bytes);
-        if (x->edges == EDGE_FORMAT_JSON) {
-            open_lookout(x, EDGE_FORMAT_JSON, true, false, service_enforces_edges(x->decision.service));
+    if (is_guess(x->edges) && bytes.len) {
+        x->edges = edge_guess(x->edges, bytes);
+        if (x->edges == EDGE_FORMAT_JSON || x->edges == EDGE_FORMAT_HTML) {
+            open_lookout(x, x->edges, true, false, service_enforces_edges(x->decision.service));
             x->lookout->skipped -= bytes.len; /* they are counted already */
         }
     }
@@ -300,7 +322,7 @@ void lookout_show(struct exchange *x)
 
 void lookout_pass(struct exchange *x)
 {
-    bool is_looked_at = x->lookout || x->edges == EDGE_FORMAT_GUESS;
+    bool is_looked_at = x->lookout || is_guess(x->edges);
 
     if (!is_looked_at || x->down.total >= TOGETHER)
         lookout_show(x);

@@ -291,6 +291,8 @@ static enum exchange_state end_response(struct exchange *x)
     rewrite_response_trailers(message_head(m), trailers, n, x->worker->gateway, &lines);
     if (lines_reflect(x, &lines, 0, &hit)) {
         next = relay_reflected(x, hit, "response trailer");
+    } else if (!lookout_trailers(x, message_head(m), trailers, n)) {
+        next = lookout_refusal(x);
     } else {
         scan_response_lines(x, &lines, 0, "response trailer");
         relay_note_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");

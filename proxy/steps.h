@@ -90,6 +90,8 @@ void admit_junk(struct exchange *x, enum reason why);
  *   take_back: it never goes out.
  */
 enum exchange_state lookout_head(struct exchange *x, const struct head *h, enum framing framing);
+/* Of the end of an answer of head h. False: it must not pass (lookout_refusal). */
+bool lookout_trailers(struct exchange *x, const struct head *h, const struct field *trailers, size_t n);
 void lookout_content(struct exchange *x);
 void lookout_hold(struct exchange *x, struct buf *out, size_t from);
 void lookout_pass(struct exchange *x);

@@ -306,12 +306,46 @@ def test_what_nobody_follows_passes(gateway, token, origin):
     """Names beside those that clients follow, relative links, types that send nobody on."""
     for kind, text in [("application/json", '{"homepage":"https://x.test","dist":{"tarball":"../a.tgz"}}'), ("text/html", "<a href=../x>"),
                        ("image/png", "<a href=https://x.test>"), ("text/plain", "<a href=https://x.test>"), ("application/json", ""),
-                       ("application/zip", '{"dl":"https://x.test"}'), ("text/plain", "[a] (b]] {c"), ("application/octet-stream", "{[}")]:
+                       ("application/zip", '{"homepage":"https://x.test"}'), ("text/plain", "[a] (b]] {c"), ("application/octet-stream", "{[}")]:
         got = ask(gateway, token, origin, "enforced.test", answer(text, kind))
         assert (got.status, got.raw) == (200, text.encode()), kind
 
 
+UNDECLARED = [  # what clients read all the same: the content, its type, the status
+    ('{{"dl":"https://{host}/"}}', "application/zip", "200 OK"),  # cargo and npm look at no type
+    ('{{"dl":"https://{host}/"}}', "image/png", "206 Partial Content"),  # which nobody asked for
+    ('{{"Layers":[{{"URLS":["https://{host}/"]}}]}}', "application/json", "200 OK"),  # Go
+    ("<a href=https://{host}/>", "text/htmlx", "200 OK"),  # pip
+    ("<a href=https://{host}/>", "image/png, text/html", "200 OK"),
+    ("<a href=https://{host}/>", "", "200 OK"),  # browsers
+    ('<meta http-equiv=refresh content="0 https://{host}/">', "text/html", "200 OK"),
+]
+
+
+@pytest.mark.parametrize("text,kind,status", UNDECLARED)
+def test_what_some_client_follows_is_held_to_the_list(gateway, token, origin, text, kind, status):
+    host = f"u{next(counter)}.test"
+    got = ask(gateway, token, origin, "enforced.test", answer(text.format(host=host), kind, status=status))
+    assert result_of(gateway, got.request.target)["reason"] == "handoff_undeclared"
+    assert got.status == 502
+
+
+@pytest.mark.parametrize("field", ["Location: https://{host}/", "Link: <//{host}/>", "Refresh: 0;//{host}/"])
+def test_trailers_are_read_too(gateway, token, origin, field):
+    host = f"t{next(counter)}.test"
+    raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: image/png\r\n\r\n1\r\nx\r\n0\r\n" + field.format(host=host).encode() + b"\r\n\r\n"
+    got = ask(gateway, token, origin, "observed.test", raw)
+    assert got.status == 200
+    wait_for_edge(gateway, "observed", host=host)
+    got = ask(gateway, token, origin, "enforced.test", raw)
+    assert result_of(gateway, got.request.target)["reason"] == "handoff_undeclared"
+
+
 UNREADABLE = [
+    answer('{"dl":"x"}', "application/json, text/html"),
+    answer('<a>', "text/html; charset*0=utf-7"),
+    answer('<a title="x"\xa0href=y>', "text/html"),
+    answer('<a href=="y">', "text/html"),
     answer('{"a":[}', "application/json"),
     answer('{"a":' * 70, "application/json"),
     answer('{"dl":"x"}'.encode("utf-16"), "application/json"),

@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_content(EDGE_FORMAT_HTML, input);
         break;
     case 2:
-        edge_guess(input);
+        edge_guess(EDGE_FORMAT_SNIFF, input);
         break;
     case 3:
         read_head(input);

@@ -80,6 +80,11 @@ static const struct head_row {
     {"a realm without an end", "WWW-Authenticate", "Basic realm=\"https://auth.test/", 401, "authenticate https://auth.test:443\n"},
     {"reports", "Report-To", "{\"group\":\"nel\",\"endpoints\":[{\"url\":\"https://r.test/\"}]}", 200, "report https://r.test:443\n"},
     {"endpoints of reports", "Reporting-Endpoints", "a=\"https://r.test/\", b=\"/x\"", 200, "report https://r.test:443\n"},
+    {"a realm with escapes, which some read and some do not", "WWW-Authenticate", "Bearer realm=\"https:\\/\\/auth.test/\"", 401,
+     "?authenticate https://auth.test:443\n"},
+    {"a realm whose host ends where no escape is known", "WWW-Authenticate", "Bearer realm=\"https://good.test\\.evil.test/\"", 401,
+     "?authenticate https://good.test.evil.test:443\n"},
+    {"a name with escapes", "WWW-Authenticate", "Basic realm=\"a \\\"b\\\"\"", 401, ""},
     {"another field", "X-Location", "https://files.test/x", 200, ""},
 };
 
@@ -122,10 +127,22 @@ static const struct type_row {
     {"text/html; charset=utf-7", EDGE_FORMAT_HTML, true},
     {"text/plain", EDGE_FORMAT_GUESS, false},
     {"application/octet-stream", EDGE_FORMAT_GUESS, false},
-    {"", EDGE_FORMAT_GUESS, false},
-    {"application/json, text/html", EDGE_FORMAT_JSON, false},
-    {"image/png", EDGE_FORMAT_NONE, false},
-    {"application/zip", EDGE_FORMAT_NONE, false},
+    {"", EDGE_FORMAT_SNIFF, false},
+    {"*/*", EDGE_FORMAT_SNIFF, false},
+    {"unknown/unknown", EDGE_FORMAT_SNIFF, false},
+    {"html", EDGE_FORMAT_HTML, false},
+    {"application/json, text/html", EDGE_FORMAT_HTML, true}, /* the one and the other are two ways to read it */
+    {"image/png, text/html", EDGE_FORMAT_HTML, false},
+    {"text/plain;a=b, application/json", EDGE_FORMAT_JSON, false},
+    {"text/html, text/html;charset=utf-16", EDGE_FORMAT_HTML, true},
+    {"text/htmlx", EDGE_FORMAT_HTML, false}, /* pip looks at the beginning */
+    {"application/vnd.pypi.simple.v1+jsonx", EDGE_FORMAT_JSON, false},
+    {"application/x-ndjson", EDGE_FORMAT_JSON, false},
+    {"text/html; charset*0=utf; charset*1=\"-7\"", EDGE_FORMAT_HTML, true}, /* RFC 2231, which Python reads */
+    {"text/html; charset*=us-ascii''utf-7", EDGE_FORMAT_HTML, true},
+    {"image/png", EDGE_FORMAT_GUESS, false}, /* npm reads JSON of any type */
+    {"application/zip", EDGE_FORMAT_GUESS, false},
+    {"image/png; charset=binary", EDGE_FORMAT_GUESS, false},
 };
 
 static void the_type_says_how_to_read(void **state)
@@ -133,7 +150,7 @@ static void the_type_says_how_to_read(void **state)
     struct head none = {0};
 
     (void)state;
-    assert_int_equal(edge_glance(&none).format, EDGE_FORMAT_GUESS);
+    assert_int_equal(edge_glance(&none).format, EDGE_FORMAT_SNIFF);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         struct field field = {SLICE("content-type"), slice_of(types[i].type)};
         struct head h = {.fields = &field, .n_fields = 1};
@@ -144,15 +161,34 @@ static void the_type_says_how_to_read(void **state)
     }
 }
 
+static void several_types_are_read_together(void **state)
+{
+    struct field fields[] = {{SLICE("Content-Type"), SLICE("text/html")}, {SLICE("Content-Type"), SLICE("text/html; charset=utf-7")}};
+    struct head h = {.fields = fields, .n_fields = 2};
+
+    (void)state;
+    assert_true(edge_glance(&h).format == EDGE_FORMAT_HTML && edge_glance(&h).wide);
+    fields[1].value = SLICE("application/json");
+    assert_true(edge_glance(&h).wide);
+    fields[1].value = SLICE("image/png");
+    assert_true(edge_glance(&h).format == EDGE_FORMAT_HTML && !edge_glance(&h).wide);
+}
+
 static void the_first_letter_says_what_nothing_else_does(void **state)
 {
+    const enum edge_format guess = EDGE_FORMAT_GUESS, sniff = EDGE_FORMAT_SNIFF;
+
     (void)state;
-    assert_int_equal(edge_guess(SLICE("{")), EDGE_FORMAT_JSON);
-    assert_int_equal(edge_guess(SLICE("\xef\xbb\xbf \r\n[1")), EDGE_FORMAT_JSON);
-    assert_int_equal(edge_guess(SLICE(" \n")), EDGE_FORMAT_GUESS);
-    assert_int_equal(edge_guess(SLICE("")), EDGE_FORMAT_GUESS);
-    assert_int_equal(edge_guess(SLICE("x{")), EDGE_FORMAT_NONE);
-    assert_int_equal(edge_guess(SLICE("\0{")), EDGE_FORMAT_NONE);
+    assert_int_equal(edge_guess(guess, SLICE("{")), EDGE_FORMAT_JSON);
+    assert_int_equal(edge_guess(guess, SLICE("\xef\xbb\xbf \r\n[1")), EDGE_FORMAT_JSON);
+    assert_int_equal(edge_guess(guess, SLICE(" \n")), EDGE_FORMAT_GUESS);
+    assert_int_equal(edge_guess(guess, SLICE("")), EDGE_FORMAT_GUESS);
+    assert_int_equal(edge_guess(guess, SLICE("x{")), EDGE_FORMAT_NONE);
+    assert_int_equal(edge_guess(guess, SLICE("\0{")), EDGE_FORMAT_NONE);
+    assert_int_equal(edge_guess(guess, SLICE("<a")), EDGE_FORMAT_NONE);
+    assert_int_equal(edge_guess(sniff, SLICE("\n")), EDGE_FORMAT_SNIFF);
+    assert_int_equal(edge_guess(sniff, SLICE("\n{")), EDGE_FORMAT_JSON);
+    assert_int_equal(edge_guess(sniff, SLICE(" <a")), EDGE_FORMAT_HTML);
 }
 
 /* ---- contents ---- */
@@ -207,6 +243,12 @@ static const struct body_row {
      "dist.url https://z.test:443\n"},
     {"an authorization server", J, SLICE("{\"issuer\":\"https://as.test\",\"token_endpoint\":\"https://t.test/\"}"),
      "metadata https://as.test:443\nmetadata https://t.test:443\n"},
+    {"names in capitals, which Go takes for the same", J, SLICE("{\"Layers\":[{\"URLS\":[\"https://a.test/\"]}]}"),
+     "manifest.urls https://a.test:443\n"},
+    {"letters that fold to ASCII: long s, Kelvin", J,
+     SLICE("{\"layer\xc5\xbf\":[{\"url\\u017f\":[\"https://a.test/\"]}],\"to\xe2\x84\xaa\x65n_endpoint\":\"https://t.test/\"}"),
+     "manifest.urls https://a.test:443\nmetadata https://t.test:443\n"},
+    {"a name that folds to none of them", J, SLICE("{\"layers\xc5\xbf\":[{\"urls\":[\"https://a.test/\"]}],\"\xc5\":\"https://a.test\"}"), ""},
     {"brackets that do not match", J, SLICE("{\"a\":[1}"), "unread\n"},
     {"a bracket more", J, SLICE("{}}"), "unread\n"},
     {"another encoding", J, SLICE("{\0\"\0a\0"), "unread\n"},
@@ -235,9 +277,23 @@ static const struct body_row {
     {"link elements, scripts and forms", H, SLICE("<link href=//l.test/><script src=//s.test/></script><form action=//f.test/>"),
      "html.link https://l.test:443\nhtml.src https://s.test:443\nhtml.form https://f.test:443\n"},
     {"refresh", H, SLICE("<meta content=\"0; url=https://r.test/\" http-equiv=refresh>"), "refresh https://r.test:443\n"},
+    {"refresh with a blank for a semicolon", H, SLICE("<meta http-equiv=refresh content=\"0 url=https://r.test/\">"), "refresh https://r.test:443\n"},
+    {"refresh with a blank and no word", H, SLICE("<meta http-equiv=refresh content=\"0\nhttps://r.test/\">"), "refresh https://r.test:443\n"},
     {"other meta elements", H, SLICE("<meta name=viewport content=\"width=1\"><meta content=\"https://r.test/\">"), ""},
     {"a Go module", H, SLICE("<meta name=\"go-import\" content=\"go.test/m git https://g.test/m\">"), "go-import https://g.test:443\n"},
     {"data attributes", H, SLICE("<a href=x data-core-metadata=\"sha256=0\" data-mirror=\"https://m.test/\">"), "html.data https://m.test:443\n"},
+    {"several in one attribute", H, SLICE("<a ping=\"/x //p.test/\"><img srcset=\"/a 1x, //s.test/b 2x\"><source src=//v.test>"),
+     "html.a https://p.test:443\nhtml.src https://s.test:443\nhtml.src https://v.test:443\n"},
+    {"names with a prefix, as XML has them", H, SLICE("<h:a href=//f.test/><_x:a href=//g.test/><image xlink:href=//i.test/>"),
+     "html.a https://f.test:443\nhtml.a https://g.test:443\nhtml.src https://i.test:443\n"},
+    {"an entity of its own", H, SLICE("<!DOCTYPE html [<!ENTITY x \"https://f.test/\">]><a href=\"&x;\">"), "unread\n"},
+    {"references that Python drops", H, SLICE("<a href=\"/&#1;/f.test/\"><a href=\"ht&#x7f;tps&#xfdd0;://g.test/\">"),
+     "html.a https://f.test:443\nhtml.a https://g.test:443\n"},
+    {"two equals signs, of which Python makes one", H, SLICE("<a href==\"//f.test/\">"), "unread\nhtml.a https://f.test:443\n"},
+    {"what is white space to Python alone, between attributes", H, SLICE("<a title=\"\"\xa0href=//f.test/>"), "unread\n"},
+    {"the same, behind a value without quotes", H, SLICE("<a title=x\vhref=//f.test/>"), "unread\n"},
+    {"the same, before a value", H, SLICE("<a href=\x1c\"//f.test/\">"), "unread\n"},
+    {"any letter in a value in quotes", H, SLICE("<a title=\"gr\xc3\xb6\xc3\x9f\x65r\" href='/x'>"), ""},
     {"in a comment", H, SLICE("<!-- <a href=\"https://f.test/\"> -->"), "html.a https://f.test:443\n"},
     {"in a script", H, SLICE("<script>if(a<b)x='<a href=\"https://f.test/\">'</script>"), "html.a https://f.test:443\n"},
     {"in a tag nobody wants", H, SLICE("<p title=\"<a href=https://f.test/>\">"), "html.a https://f.test:443\n"},
@@ -381,6 +437,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_send_on),
         cmocka_unit_test(the_type_says_how_to_read),
+        cmocka_unit_test(several_types_are_read_together),
         cmocka_unit_test(the_first_letter_says_what_nothing_else_does),
         cmocka_unit_test(contents_send_on_however_they_are_cut),
         cmocka_unit_test(nothing_of_a_refused_reference_is_safe),
