@@ -282,9 +282,15 @@ static void run_checks(struct audit *a)
 static bool gateway_opens(struct audit *a)
 {
     const struct turn *x = ask_as(a, a->baselines[0].path, WHO_NOBODY, "through the gateway");
-    struct slice value;
+    struct slice value, head = buf_slice(&x->head), line;
 
-    return turn_answered(x) && x->status != 407 && x->status / 100 != 5 && !turn_field(x, "Proxy-Status", 0, &value);
+    if (turn_answered(x) && x->status != 407 && x->status / 100 != 5 && !turn_field(x, "Proxy-Status", 0, &value))
+        return true;
+    if (slice_next(&head, '\r', &line) && line.len)
+        buf_append(&a->shut_out, line);
+    else
+        turn_describe(x, &a->shut_out);
+    return false;
 }
 
 static bool is_weak(const struct audit_result *r)
@@ -401,6 +407,7 @@ void audit_free(struct audit *a)
     for (size_t i = 0; i < a->n_baselines; i++)
         free(a->baselines[i].path);
     evidence_clear(&a->own);
+    buf_free(&a->shut_out);
     free(a->route_path);
     beacon_free(a->beacon);
     transport_free(a->transport);
@@ -409,6 +416,11 @@ void audit_free(struct audit *a)
 }
 
 /* ---- what came of it ---- */
+
+struct slice audit_shut_out(const struct audit *a)
+{
+    return buf_slice(&a->shut_out);
+}
 
 size_t audit_count(const struct audit *a)
 {

@@ -51,6 +51,8 @@ bool audit_keeps_from_passing(const struct audit_result *r);
 bool audit_is_passing(const struct audit *a);
 /* When the first of the accepted weaknesses is accepted no more; 0: none is, or they have no place in a gateway's configuration. */
 int64_t audit_accepted_until_s(const struct audit *a);
+/* What came from the gateway for the first path, when it let that not through, so that nothing is covered (borrowed); "": it did. */
+struct slice audit_shut_out(const struct audit *a);
 size_t audit_requests(const struct audit *a);
 /* How many it was allowed; whether that left some of this check's unasked; and how many would do for all (0: these did). */
 size_t audit_budget(const struct audit *a);

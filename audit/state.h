@@ -29,6 +29,7 @@ struct audit {
     size_t kept_back; /* of the budget, for what is asked last */
     unsigned silent;
     bool is_dead;          /* it no longer answers */
+    struct buf shut_out;   /* what the gateway said in place of the service; empty: nothing */
     int64_t began_s, began_ms, took_ms;
     char version[VERSION_LEN];
     enum route route;

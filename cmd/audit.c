@@ -192,6 +192,9 @@ static int audit_one(struct job *j, const char *name)
         fprintf(stderr, "\r\033[K");
     if (!a)
         return fail(j, NULL, t, &why, STATUS_FAILED);
+    if (audit_shut_out(a).len)
+        say_warning("%s: the gateway let nothing through (%.*s), so nothing is covered; why it did not: exeat why --refused", name,
+                    SLICE_ARG(slice_cut(audit_shut_out(a), 0, 120)));
     status = write_all(j->inv, a);
     if (j->attest && !attest_write(j->attest, j->options.service, a, &why))
         return fail(j, a, t, &why, STATUS_FAILED);

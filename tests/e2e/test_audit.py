@@ -307,6 +307,24 @@ def test_what_is_weak_is_covered_by_the_rules_or_not(tmp_path, allow, covered):
     assert leave.read_text() not in json.dumps(report)
 
 
+@pytest.mark.parametrize("listed", [False, True], ids=["it lets nothing through", "it lets the first path through"])
+def test_a_gateway_that_lets_nothing_through_is_told_of(tmp_path, listed):
+    with serve(weak) as (port, _):
+        gateway = Gateway(tmp_path / "gw", WEAK_SERVICE.format(port=port, allow='["GET /ok"]' if listed else '["GET /other"]'))
+        for name, text in (("injected", SECRET), ("leave.jwt", gateway.token("weak:read"))):
+            (tmp_path / "gw" / name).touch(0o600)
+            (tmp_path / "gw" / name).write_text(text)
+        audit(tmp_path, port, "--check", "AN-7", host="weak.test", service="    address: 127.0.0.1\n    protected: [/ok]\n")  # for its manifest
+        try:
+            gateway.start()
+            told = exeat("audit", "s", "-m", tmp_path / "manifest.yaml", "--check", "AN-7", "--through", f"127.0.0.1:{gateway.port}",
+                         "--leave-token", tmp_path / "gw/leave.jwt", check=False).stderr
+        finally:
+            gateway.stop()
+    shut = "s: the gateway let nothing through (HTTP/1.1 403 exeat path_not_allowed "
+    assert (shut in told) == (not listed) and (listed or ", so nothing is covered" in told), told
+
+
 # ---- reports
 
 
