@@ -199,7 +199,8 @@ static int audit_one(struct job *j, const char *name)
     if (j->attest && !attest_write(j->attest, j->options.service, a, &why))
         return fail(j, a, t, &why, STATUS_FAILED);
     if (j->attest && !j->inv->quiet)
-        say_note("%s is attested; a gateway that runs goes by it from its next reload: exeat reload -c %s", name, j->inv->config);
+        say_note("%s: %s is on record; a gateway that runs goes by it from its next reload: exeat reload -c %s", name,
+                 audit_is_passing(a) ? "an audit that passed" : "an audit that did not pass, so that the service is closed,", j->inv->config);
     audit_free(a);
     target_free(t);
     return status;

@@ -197,7 +197,7 @@ def test_an_audit_for_the_next_configuration_closes_nothing_now(site, tmp_path):
     other = site.gateway.directory / "next.conf"
     other.write_text(site.gateway.config.read_text().replace('["GET /**"]', '["GET /a"]'))
     result = exeat("audit", "files", "-m", site.manifest, "--attest", "--rate", "100", config=other, check=False)
-    assert result.returncode == 1
+    assert result.returncode == 1 and "an audit that did not pass, so that the service is closed, is on record" in result.stderr
     site.reload()
     assert site.is_open()
     site.configure(rules='["GET /a"]')
