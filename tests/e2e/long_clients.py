@@ -3,6 +3,7 @@ The clients that `make check` does without (make clients): Node 24 and verdaccio
 """
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from gateway import PATIENCE, Gateway, clean_environment, free_port, wait_until
 from origin import make_pki
-from registries import HOSTS, MAVEN, NPM, WORDS
+from registries import HOSTS, MAVEN, NPM, OCI, WORDS
 from relay import Relay
 from test_env import passed
 from test_presets import SERVICE, Sandbox, gateway, registries, sandbox  # noqa: F401
@@ -39,6 +40,20 @@ def test_node_24_goes_by_the_variables(sandbox, node):  # noqa: F811
 def test_node_24_shows_the_reason(sandbox, node):  # noqa: F811
     answer = node(f"fetch('https://{NPM}/loot', {{method: 'PUT'}}).then(r => {{ console.log(r.status, r.statusText); process.exit(!r.ok) }})")
     sandbox.is_refused(answer, "method_not_allowed", f"PUT https://{NPM}/loot")
+
+
+# ---- docker: the client of registries in its command line, where that is installed (Debian's would start an engine)
+
+
+if shutil.which("docker"):
+    def test_docker_reads_a_manifest(sandbox, relay):  # noqa: F811
+        passed(answer := sandbox.run("docker", "docker", "manifest", "inspect", f"{OCI}/team/hello:1", ask=("--relay", relay.at)))
+        assert sandbox.registries.images.layer in answer.stdout and sandbox.refused() == []
+
+    def test_docker_is_refused_a_push(sandbox, relay):  # noqa: F811
+        passed(sandbox.run("docker", "docker", "manifest", "create", f"{OCI}/team/loot:1", f"{OCI}/team/hello:1", ask=("--relay", relay.at)))
+        answer = sandbox.run("docker", "docker", "manifest", "push", f"{OCI}/team/loot:1", ask=("--relay", relay.at))
+        sandbox.is_refused(answer, "method_not_allowed", f"https://{OCI}/v2/team/loot/", shows=False)
 
 
 # ---- Gradle
