@@ -75,6 +75,7 @@ static void ask_gate(struct flow *f, struct slice bytes, uint64_t *safe)
     uint64_t open = f->total;
 
     f->barred = f->barred || !f->gate(f->gate_arg, bytes, &open);
+    f->gate_open = open;
     if (open < *safe)
         *safe = open;
 }
@@ -103,9 +104,11 @@ void flow_rest(struct flow *f)
 {
     uint64_t safe = 0;
 
-    if (!f->guard || f->caught.found || f->gate_holds)
+    if (!f->guard || f->caught.found || f->barred)
         return;
     f->caught = scan_pause(f->guard, &safe);
+    if (f->gate_holds && f->gate_open < safe)
+        safe = f->gate_open;
     release(f, slice_make("", 0), safe);
 }
 

@@ -240,6 +240,28 @@ static void a_guard_lets_nothing_of_it_go(void **state)
     registry_free(none);
 }
 
+/* At rest what the guard holds goes on, as far as the gate lets it. */
+static void a_guard_rests_behind_a_gate(void **state)
+{
+    struct fixture *f = *state;
+    struct flow flow = {0};
+    uint64_t seen = 0;
+
+    flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_CLOSE, false);
+    flow_guard(&flow, scan_start(f->scanner, slice_make("", 0)));
+    flow_set_gate(&flow, gate, &seen, true);
+    flow_data(&flow, SLICE("event\n"));
+    flow_rest(&flow);
+    assert_true(slice_is(buf_slice(&flow.ready), "event\n"));
+    flow_data(&flow, SLICE("more?"));
+    flow_rest(&flow);
+    assert_true(slice_is(buf_slice(&flow.ready), "event\nmore"));
+    flow_data(&flow, SLICE("!"));
+    flow_rest(&flow);
+    assert_true(flow.barred && slice_find(buf_slice(&flow.ready), '!') < 0);
+    flow_clear(&flow);
+}
+
 static void a_guard_lets_all_else_go(void **state)
 {
     struct fixture *f = *state;
@@ -265,6 +287,7 @@ int main(void)
         cmocka_unit_test(an_empty_body_is_framed),
         cmocka_unit_test(a_guard_lets_nothing_of_it_go),
         cmocka_unit_test(a_guard_lets_all_else_go),
+        cmocka_unit_test(a_guard_rests_behind_a_gate),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
