@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -162,6 +163,13 @@ def test_python(sandbox):
     program = f"import urllib.request as r; print(r.urlopen('https://{HOST}/data').read().decode(), end='')"
     passed(answer := sandbox.run("python", "/usr/bin/python3", "-c", program))
     assert (answer.stdout, sandbox.got()) == ("by your leave\n", ["/data"])
+
+
+if shutil.which("aws"):  # nothing that tests/install brings
+    def test_aws(sandbox, store):
+        passed(sandbox.run("aws", "aws", "s3api", "get-object", "--no-sign-request", "--endpoint-url", f"https://{HOST}", "--bucket", "debian",
+                           "--key", "dists/stable/Release", "got", PATH=os.environ["PATH"], AWS_DEFAULT_REGION="us-east-1"))
+        assert sandbox.got() == ["/debian/dists/stable/Release"] and b"stable" in (sandbox.home / "got").read_bytes()
 
 
 def test_go(sandbox):
