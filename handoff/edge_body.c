@@ -65,7 +65,7 @@ static bool may_be_member(struct slice name)
 #undef MEMBER
 
     return name.len && isalpha((unsigned char)name.ptr[0]) && letters >> ((name.ptr[0] | 0x20) - 'a') & 1 &&
-           (lengths >> name.len & 1 || memchr(name.ptr, '\xc5', name.len) || memchr(name.ptr, '\xe2', name.len));
+           (lengths >> name.len & 1 || memchr(name.ptr, 0xc5, name.len) || memchr(name.ptr, 0xe2, name.len));
 }
 
 /* As Go's encoding/json takes names: whatever their case, with the two letters beyond ASCII that fold into it. */
