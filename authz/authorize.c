@@ -167,6 +167,16 @@ static bool check_target(struct inquiry *q)
     return pass(q, "%zu byte%s", q->r->target.len, q->r->target.len == 1 ? "" : "s");
 }
 
+/* The path as servers read it that decode slashes and drop parameters; true: that is another than what stands there. */
+static bool loosen(const struct request *r, struct buf *out)
+{
+    bool other = path_is_loose(buf_slice(&r->path));
+
+    if (other)
+        path_loosen(buf_slice(&r->path), out);
+    return other;
+}
+
 static const struct rule *find_deny(const struct service *s, const struct request *r)
 {
     uint32_t method = methods_bit(&s->methods, r->method);
@@ -174,10 +184,8 @@ static const struct rule *find_deny(const struct service *s, const struct reques
     const struct rule *found = NULL;
     struct buf loose = {0};
 
-    if (path_is_loose(path)) {
-        path_loosen(path, &loose);
+    if (loosen(r, &loose))
         path = buf_slice(&loose);
-    }
     for (size_t i = 0; i < s->deny.count && !found; i++)
         if (rule_denies(&s->deny.list[i], method, r, path))
             found = &s->deny.list[i];
@@ -215,6 +223,18 @@ static bool refuse_by_rules(struct inquiry *q, bool method_known)
                   (int)(buf_len(&r->path) < 80 ? buf_len(&r->path) : 80), buf_slice(&r->path).ptr);
 }
 
+/* Whichever way the server reads it, a preset's rules are to allow it. */
+static bool fits_loosely(const struct service *s, uint32_t method, const struct request *r)
+{
+    struct buf loose = {0};
+    bool fits = !loosen(r, &loose);
+
+    for (size_t i = 0; i < s->allow.count && !fits; i++)
+        fits = rule_fits_loosely(&s->allow.list[i], method, r, buf_slice(&loose));
+    buf_free(&loose);
+    return fits;
+}
+
 /* The rule that fits, or the one that comes nearest. A capture out of its bind is the next step's. */
 static bool check_allow(struct inquiry *q)
 {
@@ -232,6 +252,10 @@ static bool check_allow(struct inquiry *q)
             q->rule = rule;
             q->other = other;
         }
+    }
+    if (q->fit == RULE_FITS && q->rule->loose && !fits_loosely(s, method, q->r)) {
+        q->fit = RULE_OTHER_PATH;
+        q->rule = NULL;
     }
     if (q->fit < RULE_OTHER_BIND && s->observe) {
         q->d.observed = true;

@@ -1,6 +1,6 @@
 /*
  * The table of presets. Each rule is a question that the client was seen to ask while it installs (tests/e2e/test_presets.py),
- * in the form its registries document. The queries are closed ("?"): reading needs none, and an open one is a way out.
+ * in the form its registries document. A path must be allowed on every reading (authz/authorize.c: fits_loosely). The queries are closed ("?"): reading needs none, and an open one is a way out.
  */
 #include "authz/preset.h"
 

@@ -60,7 +60,7 @@ static bool bind_captures(struct rule *r, struct bind *binds, size_t n_binds, st
     return true;
 }
 
-bool rule_parse(struct rule *r, const char *text, struct methods *m, bool deny, struct bind *binds, size_t n_binds,
+bool rule_parse(struct rule *r, const char *text, struct methods *m, bool loose, struct bind *binds, size_t n_binds,
                 struct fault *why)
 {
     struct slice rest = slice_of(text), methods, method;
@@ -78,9 +78,9 @@ bool rule_parse(struct rule *r, const char *text, struct methods *m, bool deny, 
         return false;
     r->text = text_copy(slice_of(text));
     r->len = strlen(text);
-    if (deny)
+    if (loose)
         r->loose = pattern_loosen(r->pattern);
-    return deny || bind_captures(r, binds, n_binds, why);
+    return loose || bind_captures(r, binds, n_binds, why);
 }
 
 void rule_clear(struct rule *r)
@@ -115,6 +115,11 @@ enum rule_fit rule_judge(const struct rule *r, uint32_t method, const struct req
             return RULE_OTHER_BIND;
         }
     return RULE_FITS;
+}
+
+bool rule_fits_loosely(const struct rule *r, uint32_t method, const struct request *q, struct slice loose)
+{
+    return r->loose && r->methods & method && pattern_matches_path(r->loose, loose, NULL) && pattern_matches_query(r->pattern, q->query);
 }
 
 bool rule_denies(const struct rule *r, uint32_t method, const struct request *q, struct slice loose)

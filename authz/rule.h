@@ -34,12 +34,12 @@ struct rule {
     size_t len; /* at most RULE_LEN_MAX */
     uint32_t methods;
     struct pattern *pattern;
-    struct pattern *loose;                      /* deny rules */
+    struct pattern *loose;                      /* deny rules, and all of a preset */
     const struct bind *binds[PATTERN_CAPTURES]; /* allow rules; one for each capture */
 };
 
-/* Read a rule; methods it is the first to speak of are added. deny: captures need no bind. why has no place. */
-bool rule_parse(struct rule *r, const char *text, struct methods *m, bool deny, struct bind *binds, size_t n_binds,
+/* Read a rule; methods it is the first to speak of are added. loose: it has that pattern, and captures need no bind. why has no place. */
+bool rule_parse(struct rule *r, const char *text, struct methods *m, bool loose, struct bind *binds, size_t n_binds,
                 struct fault *why);
 void rule_clear(struct rule *r);
 
@@ -47,7 +47,8 @@ void rule_clear(struct rule *r);
 enum rule_fit { RULE_OTHER_PATH, RULE_OTHER_METHOD, RULE_OTHER_QUERY, RULE_OTHER_BIND, RULE_FITS };
 /* other: with RULE_OTHER_BIND, which capture it is. */
 enum rule_fit rule_judge(const struct rule *r, uint32_t method, const struct request *q, size_t *other);
-/* loose: the path as path_loosen() leaves it. */
+/* loose: the path as path_loosen() leaves it; of a rule that has such a pattern, is that one's way to read it, too? */
+bool rule_fits_loosely(const struct rule *r, uint32_t method, const struct request *q, struct slice loose);
 bool rule_denies(const struct rule *r, uint32_t method, const struct request *q, struct slice loose);
 
 #endif

@@ -250,10 +250,10 @@ static bool read_binds(const struct conf_item *item, struct service *s, struct f
     return true;
 }
 
-static bool add_rule(struct service *s, struct rules *to, const char *text, bool deny, struct fault *why)
+static bool add_rule(struct service *s, struct rules *to, const char *text, bool loose, struct fault *why)
 {
     to->list = must(reallocarray(to->list, to->count + 1, sizeof *to->list));
-    return rule_parse(&to->list[to->count++], text, &s->methods, deny, s->binds, s->n_binds, why);
+    return rule_parse(&to->list[to->count++], text, &s->methods, loose, s->binds, s->n_binds, why);
 }
 
 static bool read_rule_list(const struct conf_item *item, const char *key, struct service *s, struct rules *to,
@@ -283,7 +283,7 @@ static bool add_preset_rules(const struct conf_item *item, struct service *s, st
 
         buf_printf(&text, "%.*s%s%s", (int)(path - *rules), *rules, folder, path);
         whole = buf_take_text(&text);
-        ok = add_rule(s, to, whole, to == &s->deny, &bad);
+        ok = add_rule(s, to, whole, true, &bad);
         free(whole);
     }
     return ok || conf_refuse(item, "preset-path", -1, why, "%s", bad.text);
