@@ -62,6 +62,18 @@ def test_tokens(reader):
             assert (answer.returncode, answer.stderr) == (0, ""), (block, answer)
 
 
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in sorted((TREE / "docs").glob("*.md")))])
+def test_links_lead_somewhere(page):
+    def anchors(text):
+        return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in re.findall(r"(?m)^#+ (.*)", text)}
+
+    for link in re.findall(r"\]\(([^)\s]+)\)", (TREE / page).read_text()):
+        file, _, anchor = link.partition("#")
+        target = (TREE / page).parent / file if file else TREE / page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text()), link
+
+
 def test_clients(reader):
     for block in blocks("clients.md"):
         answer = reader.type(block)
