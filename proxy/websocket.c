@@ -9,7 +9,7 @@
 #include "proxy/frames.h"
 #include "proxy/steps.h"
 
-/* What a frame costs on the wire beside its payload: counted against limits.sandbox-bytes with it. */
+/* What a frame costs on the wire beside its payload: counted against limits.sandbox-bytes, also of one that is empty. */
 enum { OVERHEAD = 6 };
 
 enum { CLOSE_GOING_AWAY = 1001, CLOSE_PROTOCOL = 1002, CLOSE_POLICY = 1008, CLOSE_TOO_LARGE = 1009, CLOSE_ERROR = 1011 };
@@ -160,7 +160,7 @@ static void note_close(struct websocket *w, enum frame_event event, const struct
 
 static enum exchange_state pass_up(struct exchange *x, enum frame_event event, const struct frame *f)
 {
-    enum exchange_state refused = admit_bytes(x, f->payload.len + OVERHEAD);
+    enum exchange_state refused = admit_bytes(x, f->payload.len);
     struct hit hit;
 
     if (refused != EXCHANGE_STAY)
@@ -177,6 +177,7 @@ static enum exchange_state take(struct exchange *x, struct frames *frames, struc
                                 enum exchange_state (*pass)(struct exchange *, enum frame_event, const struct frame *), bool *more)
 {
     enum exchange_state next = EXCHANGE_STAY;
+    uint64_t before = frames->reader.frames;
     struct fault why = {0};
     struct frame f;
     size_t used;
@@ -184,6 +185,8 @@ static enum exchange_state take(struct exchange *x, struct frames *frames, struc
 
     if (event == FRAME_BAD)
         return exchange_refuse(x, why.reason, why.text);
+    if (frames == &x->websocket->up && (next = admit_bytes(x, OVERHEAD * (frames->reader.frames - before))) != EXCHANGE_STAY)
+        return next;
     if (event == FRAME_MORE) {
         *more = false;
         stream_look_again(from);

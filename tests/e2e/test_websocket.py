@@ -537,6 +537,14 @@ def test_pings_count_as_bytes_too(own, service):
     assert code == 1008 and reason.startswith("exeat limit_bytes ")
 
 
+def test_frames_of_nothing_count_as_bytes_too(own, service):
+    s = opened(own("limits: {sandbox-bytes: 20k}"), service)
+    s.client.say(BINARY, b"x", fin=False)
+    s.wire.send(client_frame(0, fin=False) * 5000)  # none of them goes on
+    code, reason = s.client.closed()
+    assert code == 1008 and reason.startswith("exeat limit_bytes ")
+
+
 def test_it_is_an_exchange_in_flight(own, service):
     g = own("limits: {sandbox-exchanges: 2}")
     first, second = opened(g, service), opened(g, service)
