@@ -171,6 +171,8 @@ static void judge_expect(const struct evidence *e, struct finding *f)
         finding_set(f, VERDICT_FAIL, "%d to the head of a write", x->status);
     else if (turn_is_refusal(x))
         finding_set(f, VERDICT_PASS, "refused before the content: %d", x->status);
+    else if (!turn_answered(x))
+        finding_set(f, VERDICT_INCONCLUSIVE, "a head alone is not answered");
     else
         finding_set(f, VERDICT_INCONCLUSIVE, "the answer does not decide: %d", x->status);
 }

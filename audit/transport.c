@@ -342,6 +342,12 @@ static void prepare(struct transport *s, const struct probe *p, const struct cur
         curl_easy_setopt(c, CURLOPT_INTERFACE, p->source);
 }
 
+/* Who refuses without waiting for the content resets the connection behind the answer: RFC 9112 9.6. */
+static bool is_early_refusal(const struct probe *p, CURLcode code, long status)
+{
+    return p->body.len && (code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) && status / 100 == 4;
+}
+
 static enum outcome outcome_of(CURLcode code, const struct turn *x)
 {
     switch (code) {
@@ -371,6 +377,7 @@ static void send_plain(struct transport *s, const struct probe *p)
     struct curl_slist *fields = fields_of(s, p), *pinned = pin(s), *gateways;
     struct buf target = {0};
     long status = 0;
+    CURLcode code;
     CURL *c = s->curl;
     char *text;
 
@@ -396,8 +403,9 @@ static void send_plain(struct transport *s, const struct probe *p)
     if (slice_is(slice_of(s->x->method), "HEAD"))
         curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
     curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, s->x->method);
-    s->x->outcome = outcome_of(curl_easy_perform(c), s->x);
+    code = curl_easy_perform(c);
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+    s->x->outcome = is_early_refusal(p, code, status) ? OUTCOME_ANSWERED : outcome_of(code, s->x);
     if (gateways && s->x->outcome != OUTCOME_ANSWERED && status == 0 && curl_easy_getinfo(c, CURLINFO_HTTP_CONNECTCODE, &status) == CURLE_OK && status / 100 != 2 && status)
         s->x->outcome = OUTCOME_ANSWERED; /* the gateway's refusal of the tunnel */
     s->x->status = (int)status;

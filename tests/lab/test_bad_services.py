@@ -139,9 +139,30 @@ def dies_midway(wire, n):
         wire.recv(1)
 
 
+def refuses_unread(wire, _):
+    """It does not wait for the content that it does not take: the connection is reset behind its answer."""
+    data = b""
+    while not data.endswith(b"\r\n\r\n") and (more := wire.recv(1)):
+        data += more
+    known = b"token-0123456789" in data and data.startswith(b"GET /secret ")
+    status = "200 OK" if known else "401 Unauthorized"
+    say(wire, f"HTTP/1.0 {status}\r\nWWW-Authenticate: Bearer\r\n\r\n".encode() + b"as it was said\n" * 50)
+
+
+def takes_unread(wire, n):
+    """The same with an answer that says it was taken, and breaks off."""
+    data = b""
+    while not data.endswith(b"\r\n\r\n") and (more := wire.recv(1)):
+        data += more
+    if data.startswith(b"GET "):
+        say(wire, reply("401 Unauthorized", b"", WWW_Authenticate="Bearer", Connection="close"))
+    else:
+        say(wire, b"HTTP/1.1 201 Created\r\nContent-Length: 1000\r\n\r\nhalf")
+
+
 SILENT = [stalls, stalls_in_the_head, stalls_in_the_body, dribbles, floods_fields, says_continue_for_ever, bad_chunks, greets_as_ssh,
           greets_as_mail, noise, closes, closes_after_the_head]
-ANSWERING = [floods_content, redirects_for_ever, refuses_then_opens, dies_midway]
+ANSWERING = [floods_content, redirects_for_ever, refuses_then_opens, dies_midway, takes_unread]
 
 
 class Bad:
@@ -201,7 +222,7 @@ def audits(tmp_path_factory):
     """One of each, some side by side: they wait most of their time. """
     directory = tmp_path_factory.mktemp("bad")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        running = {act: pool.submit(audit_of, directory, act) for act in SILENT + ANSWERING}
+        running = {act: pool.submit(audit_of, directory, act) for act in SILENT + ANSWERING + [refuses_unread]}
         yield lambda act: running[act].result()
         for future in running.values():
             future.cancel()
@@ -239,6 +260,16 @@ def test_an_odd_service_does_not_pass(audits, act):
 def test_what_changed_meanwhile_is_said(audits, act):
     notes = [v["note"] for v in verdicts(audits(act)).values() if v["verdict"] == "inconclusive"]
     assert any(word in note for note in notes for word in ("differently", "stopped answering", "no longer", "in time", "no answer")), notes
+
+
+def test_a_refusal_that_did_not_wait_for_the_content_is_one(audits):
+    found = verdicts(audits(refuses_unread))
+    assert {c: found[c]["verdict"] for c in ("AN-1", "AN-3", "AN-4", "UP-1", "UP-4", "PW-1")} == dict.fromkeys(("AN-1", "AN-3", "AN-4", "UP-1", "UP-4", "PW-1"), "pass")
+
+
+def test_a_write_that_was_taken_and_broke_off_is_no_pass(audits):
+    found = verdicts(audits(takes_unread))
+    assert not [c for c in ("AN-3", "PW-1") if found[c]["verdict"] == "pass"]
 
 
 @pytest.mark.parametrize("bad", [closes], indirect=True, ids=["nobody"])
