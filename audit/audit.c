@@ -189,7 +189,7 @@ static void judge(const struct audit *a, struct audit_result *r)
     if (e->not_applicable[0])
         finding_set(f, VERDICT_NA, "%s", e->not_applicable);
     else if (e->n == 0 && e->missing[0])
-        finding_set(f, VERDICT_NOT_RUN, "%s", e->missing);
+        finding_set(f, e->has_no_upstream ? VERDICT_NA : VERDICT_NOT_RUN, "%s", e->missing);
     else if (r->check->judge)
         r->check->judge(e, f);
     hold_back(a, r);

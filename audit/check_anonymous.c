@@ -45,7 +45,19 @@ static void judge_protected(const struct evidence *e, struct finding *f)
 
 /* ---- AN-2 ---- */
 
-enum { TAG_LISTING, TAG_SEARCH };
+enum { TAG_LISTING, TAG_SEARCH, TAG_DIRECTORY };
+
+/* The root, and where the protected paths lie. */
+static void send_directories(struct evidence *e)
+{
+    ask(e, (struct probe){.path = "/", .tag = TAG_DIRECTORY});
+    for (size_t i = 0; i < baseline_count(e); i++) {
+        const char *path = baseline_at(e, i)->path, *slash = strrchr(path, '/');
+
+        if (path[0] == '/' && slash > path && !strchr(path, '?'))
+            ask(e, (struct probe){.path = words(e, "%.*s", (int)(slash + 1 - path), path), .tag = TAG_DIRECTORY});
+    }
+}
 
 static void send_listings(struct evidence *e)
 {
@@ -56,6 +68,7 @@ static void send_listings(struct evidence *e)
     for (size_t i = 0; i < target_count(e->target, "listings"); i++)
         ask(e, (struct probe){.path = target_text_at(e->target, "listings", i), .tag = TAG_LISTING});
     ask(e, (struct probe){.path = "/-/v1/search?text=a&size=5", .tag = TAG_SEARCH});
+    send_directories(e);
     ask(e, (struct probe){.path = "/", .method = "PROPFIND", .fields = {"Depth: 0"}, .tag = TAG_LISTING});
 }
 
@@ -64,8 +77,11 @@ static bool is_listing(const struct turn *x, bool may_be_empty)
 {
     json_t *json = json_loadb(buf_slice(&x->body).ptr, buf_len(&x->body), 0, NULL), *value;
     const char *name;
-    bool found = x->status == 207 || text_holds(buf_slice(&x->body), SLICE("Index of ")) || text_holds(buf_slice(&x->body), SLICE("Simple index"));
+    static const char *const titles[] = {"Index of ", "Simple index", "Directory listing ", "[To Parent Directory]", "<title>Directory: "};
+    bool found = x->status == 207;
 
+    for (size_t i = 0; i < COUNT(titles); i++)
+        found = found || text_holds(buf_slice(&x->body), slice_of(titles[i]));
     if (json_is_array(json))
         found = may_be_empty || json_array_size(json) > 0;
     json_object_foreach (json, name, value)
@@ -76,13 +92,35 @@ static bool is_listing(const struct turn *x, bool may_be_empty)
     return found;
 }
 
+/* Whatever it looks like: a directory's page that links to what is protected in it lists it. */
+static bool links_to_protected(const struct evidence *e, const struct turn *x)
+{
+    static const char *const before[] = {"href=\"", "href='", "href=", "href=\"./"};
+    bool found = false;
+
+    for (size_t i = 0; x->tag == TAG_DIRECTORY && i < baseline_count(e); i++) {
+        const char *path = baseline_at(e, i)->path, *slash = strrchr(path, '/');
+
+        for (size_t j = 0; slash && slash[1] && j < COUNT(before); j++) {
+            struct buf whole = {0}, relative = {0};
+
+            buf_printf(&whole, "%s%s", before[j], path);
+            buf_printf(&relative, "%s%s", before[j], slash + 1);
+            found = found || text_holds(buf_slice(&x->body), buf_slice(&whole)) || text_holds(buf_slice(&x->body), buf_slice(&relative));
+            buf_free(&whole);
+            buf_free(&relative);
+        }
+    }
+    return found;
+}
+
 static void judge_listings(const struct evidence *e, struct finding *f)
 {
     finding_set(f, VERDICT_PASS, "no listing is answered without a credential");
     for (size_t i = 0; i < e->n; i++) {
         const struct turn *x = e->list[i];
 
-        if (turn_is_2xx(x) && !turn_alike(x, nowhere(e)) && is_listing(x, x->tag == TAG_LISTING))
+        if (turn_is_2xx(x) && !is_ours(x) && (links_to_protected(e, x) || (!turn_alike(x, nowhere(e)) && is_listing(x, x->tag == TAG_LISTING))))
             finding_worsen(f, VERDICT_FAIL, "%s %s lists what others have: %d", x->method, x->shown, x->status);
     }
 }

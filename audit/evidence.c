@@ -206,8 +206,11 @@ const char *fetched(struct evidence *e, const char *nonce)
 {
     const char *template = target_text(e->target, "fetch");
 
-    if (!template)
-        evidence_missing(e, "the manifest has no fetch: nothing that the service gets from an upstream");
+    if (target_has_no_upstream(e->target)) {
+        e->has_no_upstream = e->has_no_upstream || !e->missing[0];
+        evidence_missing(e, "the manifest says that it gets nothing from an upstream (fetch: none)");
+    } else if (!template)
+        evidence_missing(e, "the manifest has no fetch: what the service gets from an upstream, or none");
     else if (!plays_upstream(e))
         evidence_missing(e, "the audit does not play the service's upstream (upstream.addresses and --beacon)");
     else

@@ -31,6 +31,7 @@ struct evidence {
     struct hit *hits, *upstream_hits; /* who came with one of the nonces: at the listener, at the upstream */
     size_t n_hits, n_upstream_hits;
     char missing[200];       /* why it was not run */
+    bool has_no_upstream;    /* because its owner says that there is no upstream: it does not apply */
     char not_applicable[200];
     char left[200];          /* what was written and could not be removed */
     int64_t number;          /* one thing measured, for the judge */

@@ -47,7 +47,7 @@ static const struct conf_key service_keys[] = {
     {"tenant2.from", CONF_PATH, NULL, NULL, "another tenant's", CONF_SOURCE},
     {"tenant2.as", CONF_TEXT, "bearer", NULL, "as credential.as", 0},
     {"gateway-token.from", CONF_PATH, NULL, NULL, "a leave token, which the service must not take", CONF_SOURCE},
-    {"fetch", CONF_TEXT, NULL, NULL, "path of something it gets from the upstream, with {nonce}", 0},
+    {"fetch", CONF_TEXT, NULL, NULL, "path of something it gets from the upstream, with {nonce}; none: it has no upstream", 0},
     {"realm", CONF_TEXT, NULL, NULL, "the realm, at the listener, that the upstream named when the service started", 0},
     {"listings", CONF_LIST, "[]", NULL, "further listings", 0},
     {"admin", CONF_LIST, "[]", NULL, "further pages of administration: paths, or URLs below also", 0},

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "handoff/source.h"
 
+#define NONE "none" /* of fetch */
+
 enum { HOST_MAX = 253 };
 
 static bool read_port(struct slice text, uint16_t *out)
@@ -222,9 +224,9 @@ static bool has_nonce(const struct target *t, const char *key, struct fault *why
 {
     const char *text = conf_text(t->item, key);
 
-    if (!text || slice_search(slice_of(text), SLICE("{nonce}")) >= 0)
+    if (!text || strcmp(text, NONE) == 0 || slice_search(slice_of(text), SLICE("{nonce}")) >= 0)
         return true;
-    return conf_refuse(t->item, key, -1, why, "it has no {nonce} in it: what is asked for must be told from everything else");
+    return conf_refuse(t->item, key, -1, why, "it has no {nonce} in it: what is asked for must be told from everything else (or write none)");
 }
 
 static enum dialect dialect_of(const char *kind)
@@ -277,7 +279,14 @@ void target_free(struct target *t)
 
 const char *target_text(const struct target *t, const char *key)
 {
-    return conf_text(t->item, key);
+    return strcmp(key, "fetch") == 0 && target_has_no_upstream(t) ? NULL : conf_text(t->item, key);
+}
+
+bool target_has_no_upstream(const struct target *t)
+{
+    const char *text = t->item ? conf_text(t->item, "fetch") : NULL;
+
+    return text && strcmp(text, NONE) == 0;
 }
 
 size_t target_count(const struct target *t, const char *key)

@@ -57,6 +57,8 @@ void target_free(struct target *t);
 
 /* Values of the service's item; NULL when absent. Borrowed. */
 const char *target_text(const struct target *t, const char *key);
+/* fetch: none. target_text() has no fetch then. */
+bool target_has_no_upstream(const struct target *t);
 size_t target_count(const struct target *t, const char *key);
 const char *target_text_at(const struct target *t, const char *key, size_t i);
 /* Of the sections listener and upstream; NULL when absent. */

@@ -193,6 +193,47 @@ def test_the_budget_is_kept(tmp_path):
     assert any("budget of 25 requests" in c["note"] for c in report["checks"])
 
 
+OF_AN_UPSTREAM = ("FU-4", "FU-6", "RL-11", "CR-4", "CI-2", "XT-4")
+
+
+@pytest.mark.parametrize("fetch, verdict", [("", "not-run"), ("    fetch: none\n", "n/a")], ids=["not-said", "none"])
+def test_what_needs_an_upstream(tmp_path, fetch, verdict):
+    listener = f"listener: {{ addresses: [{LISTENER}], ports: [{free_port()}], outside: out.test, inside: in.test }}\n"
+    with serve(honest) as (port, _):
+        _, report = audit(tmp_path, port, *ALL, sections=listener, service="    protected: [/ok]\n" + fetch)
+    assert {verdicts(report)[c] for c in OF_AN_UPSTREAM} == {verdict}
+    assert verdicts(report)["RL-1"] == "pass"
+
+
+def free_port():
+    with socket.create_server((LISTENER, 0)) as s:
+        return s.getsockname()[1]
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """A file server that was not written for any audit."""
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("title", ["Directory listing for /", "My things"], ids=["as-it-is", "in-other-words"])
+def test_a_directory_is_a_listing(tmp_path, title):
+    (tmp_path / "www" / "things").mkdir(parents=True)
+    (tmp_path / "www" / "things" / "ok").write_text("ok")
+    if title == "My things":
+        (tmp_path / "www" / "index.html").write_text("<p>welcome")
+        (tmp_path / "www" / "things" / "index.html").write_text("<a href='ok'>one</a>")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: Files(*a, directory=tmp_path / "www")) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        _, report = audit(tmp_path, server.server_port, service="    protected: [/things/ok]\n")
+        (tmp_path / "www" / "things" / "index.html").write_text("<p>nothing to see")
+        (tmp_path / "www" / "index.html").write_text("<p>welcome")
+        _, closed = audit(tmp_path, server.server_port, service="    protected: [/things/ok]\n")
+        server.shutdown()
+    assert verdicts(report)["AN-2"] == "fail" and verdicts(closed)["AN-2"] == "pass"
+
+
 def test_every_request_says_who_asks(tmp_path):
     with serve(honest) as (port, heads):
         audit(tmp_path, port, service="    protected: [/ok]\n")

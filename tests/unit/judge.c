@@ -61,6 +61,9 @@ static const struct row rows[] = {
     {"an empty search", "AN-2", SHUT, LET_IN, {{200, JSON, "{\"objects\":[],\"total\":0}", 1, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"a search that finds", "AN-2", SHUT, LET_IN, {{200, JSON, "{\"objects\":[1]}", 1, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
     {"a page that is no listing", "AN-2", SHUT, LET_IN, {{200, "Content-Type: text/html\r\n", "<p>welcome", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
+    {"a directory of another program's", "AN-2", SHUT, LET_IN, {{200, "Content-Type: text/html\r\n", "<title>Directory listing for /</title>", 2, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
+    {"a page that links to what is protected", "AN-2", SHUT, LET_IN, {{200, "Content-Type: text/x-nowhere\r\n", "<pre><a href=\"x\">x</a>", 2, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
+    {"a page that links elsewhere", "AN-2", SHUT, LET_IN, {{200, "Content-Type: text/html\r\n", "<pre><a href=\"y\">x</a>", 2, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"a directory", "AN-2", SHUT, LET_IN, {{200, "Content-Type: text/html\r\n", "<h1>Index of /pool", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
 
     {"an upload begun", "AN-3", SHUT, LET_IN, {{202, "Location: /u/1\r\n", "", TAG_WRITE, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
