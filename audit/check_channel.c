@@ -59,7 +59,9 @@ static void judge_bodies(const struct evidence *e, struct finding *f)
 
         if (x->tag < (int)body_sizes[0])
             continue;
-        if (turn_is_2xx(x))
+        if (is_page_for_all(e, x))
+            finding_worsen(f, VERDICT_INCONCLUSIVE, "content of %d bytes: %d, as every path is answered: whether it was taken is not in it", x->tag, x->status);
+        else if (turn_is_2xx(x))
             finding_worsen(f, x->tag > 64 * 1024 ? VERDICT_FAIL : VERDICT_WEAK, "content of %d bytes is taken: %d", x->tag, x->status);
         else if (!turn_is_refusal(x) && f->verdict == VERDICT_PASS)
             finding_worsen(f, VERDICT_INCONCLUSIVE, "content of %d bytes: %d does not say whether it was taken", x->tag, x->status);

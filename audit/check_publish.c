@@ -72,6 +72,8 @@ static void judge_delete(const struct evidence *e, struct finding *f)
 
     if (!x)
         finding_set(f, VERDICT_NOT_RUN, "there was nothing to delete");
+    else if (is_page_for_all(e, x))
+        finding_set(f, VERDICT_INCONCLUSIVE, "a DELETE is answered as every path is: %d", x->status);
     else if (turn_is_2xx(x))
         finding_set(f, VERDICT_FAIL, "the reader's credential deletes: %d", x->status);
     else if (x->status == 404 && nobody && nobody->who == WHO_NOBODY && (nobody->status == 401 || nobody->status == 403))

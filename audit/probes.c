@@ -214,13 +214,20 @@ void remove_account(struct evidence *e, const char *nonce, const struct turn *ma
     json_decref(json);
 }
 
+bool is_page_for_all(const struct evidence *e, const struct turn *x)
+{
+    return turn_is_2xx(x) && turn_alike(x, nowhere(e)) && e->n_hits == 0 && e->n_upstream_hits == 0;
+}
+
 void judge_write(const struct evidence *e, struct finding *f, const char *what)
 {
     const struct turn *x;
     size_t i = 0;
 
     while ((x = tagged(e, TAG_WRITE, &i))) {
-        if (turn_is_2xx(x))
+        if (is_page_for_all(e, x))
+            finding_worsen(f, VERDICT_INCONCLUSIVE, "%s: %d, as every path is answered: whether it was taken is not in it", what, x->status);
+        else if (turn_is_2xx(x))
             finding_worsen(f, VERDICT_FAIL, "%s was taken: %s %.80s: %d", what, x->method, x->shown, x->status);
         else if (turn_is_refusal(x))
             finding_worsen(f, VERDICT_PASS, x->status ? "%s was refused: %d" : "%s was refused: closed without an answer", what, x->status);

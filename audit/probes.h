@@ -36,6 +36,8 @@ struct turn *write_read_own(struct evidence *e, const struct written *w);
 /* Remove it and see that it is gone; what stays is noted as left behind. */
 void write_undo(struct evidence *e, const struct written *w);
 void remove_account(struct evidence *e, const char *nonce, const struct turn *made);
+/* A 2xx that any path gets, and that nobody behind the service saw: whether anything was done is not in it. */
+bool is_page_for_all(const struct evidence *e, const struct turn *x);
 /* The verdict of a write that should be refused: fail when it was done, pass when it was refused. */
 void judge_write(const struct evidence *e, struct finding *f, const char *what);
 

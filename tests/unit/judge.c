@@ -165,6 +165,10 @@ static const struct row rows[] = {
     {"two principals", "XT-5", SHUT, LET_IN, {{200, "", "me", 0, WHO_NOBODY}, {200, "", "you", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
 
     {"published", "PW-1", SHUT, LET_IN, {{201, "", "", TAG_WRITE, WHO_NOBODY}}, NULL, NULL, VERDICT_FAIL},
+    {"a page for every path and method", "PW-1", SHUT, LET_IN, {{200, "Content-Type: text/x-nowhere\r\n", "", TAG_WRITE, WHO_NOBODY}}, NULL, NULL, VERDICT_INCONCLUSIVE},
+    {"the same, and the upstream heard of it", "PW-1", SHUT, LET_IN, {{200, "Content-Type: text/x-nowhere\r\n", "", TAG_WRITE, WHO_NOBODY}}, NULL, "PUT /" NONCE " HTTP/1.1\r\n\r\n", VERDICT_FAIL},
+    {"a DELETE gets the page for every path", "PW-3", SHUT, LET_IN, {{200, "Content-Type: text/x-nowhere\r\n", "", 1, WHO_FIRST}}, NULL, NULL, VERDICT_INCONCLUSIVE},
+    {"content gets the page for every path", "UP-1", SHUT, LET_IN, {{200, "Content-Type: text/x-nowhere\r\n", "", 1048576, WHO_FIRST}}, NULL, NULL, VERDICT_INCONCLUSIVE},
     {"not published", "PW-1", SHUT, LET_IN, {{403, "", "", TAG_WRITE, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"deleted", "PW-3", SHUT, LET_IN, {{202, "", "", 1, WHO_FIRST}}, NULL, NULL, VERDICT_FAIL},
     {"404 where nobody gets 401", "PW-3", SHUT, LET_IN, {{404, "", "", 1, WHO_FIRST}, {401, "", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
