@@ -261,7 +261,7 @@ services:
     allow: ["GET,PUT /**"]
     body: 2g
     scope: origin:use
-    audit: "waived: the benchmark's own origin"
+    audit: "waived: the benchmark's own origin"{more}
 canaries: {{ file: canaries.json, on-leak: block }}
 journal: {{ directory: journal }}
 limits:
@@ -283,6 +283,7 @@ admin: {{ address: "unix:admin.sock" }}
 
 class Exeat(Server):
     name = "exeat"
+    more = ""  # of its service
 
     def command(self, *arguments, out=None):
         path = os.path.join(self.directory, "state")
@@ -299,7 +300,7 @@ class Exeat(Server):
         self.command("init", "--name", "gw.bench", "--service", f"origin={NAME}:{self.bench.origin.port}", state)
         with open(os.path.join(state, "proxy.conf"), "w", encoding="utf-8") as f:
             f.write(EXEAT.format(address=self.address(), origin=self.bench.origin.address(), ca=self.bench.ca,
-                                 port=self.bench.origin.port, name=NAME, workers=self.workers))
+                                 port=self.bench.origin.port, name=NAME, workers=self.workers, more=self.more))
         for kind in ("aws", "generic", "github", "npm"):
             self.command("canary", "new", "--kind", kind, "--number", "25")
         self.command("ca", "export", out="ca.pem")
@@ -325,4 +326,22 @@ class Exeat(Server):
         raise Failure("exeat has no process named worker")
 
 
-ALL = {c.name: c for c in (Relay, Nginx, HAProxy, Squid, Exeat)}
+class Handoff(Exeat):
+    """The same, and each request goes on with the gateway's credential, each answer is looked through for it and for where it leads."""
+    name = "handoff"
+    more = """
+    credential: { from: "file:credential", as: bearer }
+    shared-identity: accepted
+    hands-off-to: [elsewhere.bench]
+    handoff-edges: enforce"""
+
+    def command(self, *arguments, out=None):
+        super().command(*arguments, out=out)
+        path = os.path.join(self.directory, "state", "credential")
+        if arguments[0] == "init":
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as f:
+                f.write("bench-credential-0123456789\n")
+
+
+ALL = {c.name: c for c in (Relay, Nginx, HAProxy, Squid, Exeat, Handoff)}
+USUAL = [name for name in ALL if name != Handoff.name]
