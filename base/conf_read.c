@@ -131,7 +131,7 @@ static char *absolute(const struct conf_key *key, const char *text, const char *
     if (text[0] != '/')
         buf_printf(&out, "%s%s", directory, directory[strlen(directory) - 1] == '/' ? "" : "/");
     buf_text(&out, strcmp(text, ".") == 0 ? "" : text);
-    if (buf_len(&out) > 1 && slice_ends(buf_slice(&out), SLICE("/")))
+    while (buf_len(&out) > strlen(scheme) + 1 && slice_ends(buf_slice(&out), SLICE("/")))
         buf_truncate(&out, buf_len(&out) - 1);
     return buf_take_text(&out);
 }

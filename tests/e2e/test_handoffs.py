@@ -353,7 +353,7 @@ UNREADABLE = [
     answer('{"a":' * 70, "text/plain"),
     answer('<a title="<a href=x>', "text/html"),
     answer('"x"', "application/json", status="206 Partial Content", fields="Content-Range: bytes 3-5/9\r\n"),
-    answer(gzip.compress(b'{"dl":"x"}'), "application/json", fields="Content-Encoding: gzip\r\n"),
+    answer(gzip.compress(b'{"dl":"x"}', mtime=0), "application/json", fields="Content-Encoding: gzip\r\n"),
     answer(b"whatever", "application/json", fields="Content-Encoding: br\r\n"),
     answer(b"whatever", "text/plain", fields="Content-Encoding: br\r\n"),
 ]

@@ -216,6 +216,7 @@ static void test_sources(void **state)
         {"./a", "/etc/x/a"},
         {".", "/etc/x"},
         {"a/", "/etc/x/a"},
+        {"a////", "/etc/x/a"},
     };
 
     (void)state;
