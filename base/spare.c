@@ -1,4 +1,4 @@
-/* Owns the lists of free blocks, one for each power of two. */
+/* Owns the lists of free blocks, one for each power of two in each thread. */
 #include "base/spare.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct block {
     struct block *next;
 };
 
-static struct shelf {
+static _Thread_local struct shelf {
     struct block *first;
     unsigned count;
 } shelves[SHIFT_MAX + 1];

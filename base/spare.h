@@ -1,7 +1,8 @@
 /*
  * Memory of a size that is asked for again and again: what was put back is given out again without a look at the
  * allocator. glibc's own quick lists hold seven blocks of a size, end at 1032 bytes, and its calloc never looks there. Sizes are rounded up to a
- * power of two; those outside 64 bytes to 16 KiB go to malloc and free. One thread. Built with AddressSanitizer all do, so that
+ * power of two; those outside 64 bytes to 16 KiB go to malloc and free. Each thread has lists of its own, and may put back
+ * what another one got. Built with AddressSanitizer all do, so that
  * use after free is seen.
  */
 #ifndef BASE_SPARE_H

@@ -1,6 +1,7 @@
 /* Blocks that are used again. */
 #include "base/spare.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,12 +58,48 @@ static void many_may_be_put_back(void **state)
     spare_put(NULL, 4096);
 }
 
+/* The listener of an audit is a thread, and both work with buffers. */
+static void *takes_and_puts_back(void *arg)
+{
+    const unsigned char mark = *(const unsigned char *)arg;
+    void *wrong = NULL;
+
+    for (int round = 0; round < 20000 && !wrong; round++) {
+        unsigned char *a = spare_get(1000), *b = spare_get(1000);
+
+        memset(a, mark, 1000);
+        memset(b, mark, 1000);
+        if (a == b || a[0] != mark || a[999] != mark)
+            wrong = a;
+        spare_put(a, 1000);
+        spare_put(b, 1000);
+    }
+    return wrong;
+}
+
+static void threads_do_not_share_them(void **state)
+{
+    static unsigned char marks[] = {1, 2, 3};
+    pthread_t threads[3];
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, takes_and_puts_back, &marks[i]), 0);
+    for (size_t i = 0; i < 3; i++) {
+        void *wrong;
+
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        assert_null(wrong);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_whole_and_apart),
         cmocka_unit_test(zeroed_is_zeroed_after_use),
         cmocka_unit_test(many_may_be_put_back),
+        cmocka_unit_test(threads_do_not_share_them),
     };
 
     return cmocka_run_group_tests_name("spare", tests, NULL, NULL);
