@@ -157,21 +157,6 @@ static void judge_encodings(const struct evidence *e, struct finding *f)
     judge_write(e, f, "content in a coding that it is not in");
 }
 
-static void send_unfinished(struct evidence *e)
-{
-    struct written w = {0};
-
-    if (e->target->dialect != DIALECT_OCI) {
-        evidence_na(e, "it has no upload in parts that is known");
-        return;
-    }
-    if (!write_begin(e, "write", good_or_nobody(e), &w))
-        return;
-    if (turn_is_2xx(w.answer) && w.read)
-        write_read(e, &w, WHO_NOBODY);
-    write_undo(e, &w);
-}
-
 static void judge_unfinished(const struct evidence *e, struct finding *f)
 {
     const struct turn *x;

@@ -111,21 +111,6 @@ static void judge_methods(const struct evidence *e, struct finding *f)
 
 /* ---- PW-5 ---- */
 
-static void send_session(struct evidence *e)
-{
-    struct written w = {0};
-
-    if (e->target->dialect != DIALECT_OCI) {
-        evidence_na(e, "it has no upload in parts that is known");
-        return;
-    }
-    if (!write_begin(e, "write", good_or_nobody(e), &w))
-        return;
-    if (turn_is_2xx(w.answer) && w.read)
-        write_read(e, &w, WHO_NOBODY);
-    write_undo(e, &w);
-}
-
 static void judge_session(const struct evidence *e, struct finding *f)
 {
     judge_write(e, f, "beginning an upload with the reader's credential");
@@ -186,7 +171,7 @@ static const struct check checks[] = {
     {"PW-2", SEVERITY_HIGH, RUN_WRITES, send_tags, judge_tags, "Does a reader's credential set tags?", "", "Demand the scope for writing.", READ},
     {"PW-3", SEVERITY_HIGH, RUN_WRITES, send_delete, judge_delete, "Does a reader's credential delete?", "RFC 9110 9.3.5", "Demand the scope for writing; switch deletion off.", READ},
     {"PW-4", SEVERITY_HIGH, RUN_WRITES, send_methods, judge_methods, "Do methods that write work?", "RFC 4918", "Allow GET and HEAD alone (nginx: limit_except).", READ},
-    {"PW-5", SEVERITY_MEDIUM, RUN_WRITES, send_session, judge_session, "Does a reader's credential begin uploads?", "", "Demand the scope for writing before an upload begins.", READ},
+    {"PW-5", SEVERITY_MEDIUM, RUN_WRITES, send_unfinished, judge_session, "Does a reader's credential begin uploads?", "", "Demand the scope for writing before an upload begins.", READ},
     {"PW-6", SEVERITY_MEDIUM, 0, send_options, judge_options, "Are methods that write advertised to a reader?", "RFC 9110 10.2.1", "Advertise what the caller may do.", READ},
     {"PW-7", SEVERITY_MEDIUM, 0, send_expect, judge_expect, "Is a write refused before its content?", "RFC 9110 10.1.1", "Decide on the head.", READ},
 };

@@ -200,6 +200,21 @@ void write_undo(struct evidence *e, const struct written *w)
         evidence_left(e, "%.120s", w->name);
 }
 
+void send_unfinished(struct evidence *e)
+{
+    struct written w = {0};
+
+    if (e->target->dialect != DIALECT_OCI) {
+        evidence_na(e, "it has no upload in parts that is known");
+        return;
+    }
+    if (!write_begin(e, "write", good_or_nobody(e), &w))
+        return;
+    if (turn_is_2xx(w.answer) && w.read)
+        write_read(e, &w, WHO_NOBODY);
+    write_undo(e, &w);
+}
+
 void remove_account(struct evidence *e, const char *nonce, const struct turn *made)
 {
     json_t *json = json_loadb(buf_slice(&made->body).ptr, buf_len(&made->body), 0, NULL);
