@@ -13,33 +13,7 @@
 #define SECRET "npm_q7Zt0WmXc4RbN2vLk9HsYd"
 #define TOKEN "a.b.h0Qx3vN7bYt2kLm9ZsRw4cUe8pJd6aFgViOo1XyTqBnKlMzEuHrGj5WPSCDf-_AaIIbRt7Yw2qZx4Nc8Vb1Lm3"
 
-struct fixture {
-    struct registry *registry;
-    struct scanner *scanner;
-};
-
-static int set_up(void **state)
-{
-    static const char json[] =
-        "{\"schema\":\"exeat.canaries/1\",\"canaries\":[{\"id\":\"npm-1\",\"kind\":\"npm\",\"sandbox\":\"\",\"value\":\"" SECRET
-        "\",\"random_from\":4,\"random_len\":22,\"created\":\"2026-01-02T03:04:05Z\"}]}";
-    static struct fixture f;
-
-    f.registry = registry_parse(slice_of(json), "one.json", NULL);
-    f.scanner = scanner_new(f.registry, NULL);
-    assert_non_null(f.scanner);
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-
-    scanner_free(f->scanner);
-    registry_free(f->registry);
-    return 0;
-}
+#include "tests/unit/scanner_fixture.h"
 
 /* Chunks of a body taken apart: the content, and whether it has its end. */
 static bool unchunk(struct slice raw, struct buf *content)

@@ -13,33 +13,7 @@
 #define SECRET "npm_q7Zt0WmXc4RbN2vLk9HsYd"
 #define SECRET_LEN (sizeof SECRET - 1)
 
-struct fixture {
-    struct registry *registry;
-    struct scanner *scanner;
-};
-
-static int set_up(void **state)
-{
-    static const char json[] =
-        "{\"schema\":\"exeat.canaries/1\",\"canaries\":[{\"id\":\"npm-1\",\"kind\":\"npm\",\"sandbox\":\"\",\"value\":\"" SECRET
-        "\",\"random_from\":4,\"random_len\":22,\"created\":\"2026-01-02T03:04:05Z\"}]}";
-    static struct fixture f;
-
-    f.registry = registry_parse(slice_of(json), "one.json", NULL);
-    f.scanner = scanner_new(f.registry, NULL);
-    assert_non_null(f.scanner);
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-
-    scanner_free(f->scanner);
-    registry_free(f->registry);
-    return 0;
-}
+#include "tests/unit/scanner_fixture.h"
 
 /* What came out, each frame as its opcode's letter, '+' when it is not the last of its message, and its payload in brackets. */
 static void describe(struct slice raw, bool masked, struct buf *out)
