@@ -40,5 +40,18 @@ struct audit {
 bool baselines_take(struct audit *a, struct fault *why);
 /* Does the first path still answer as it did? */
 bool baselines_hold(struct audit *a);
+/* What the service calls itself, from the first of them. */
+void baselines_version(struct audit *a);
+
+/* Send one check's probes into r->evidence, or the reason why not. */
+void trial_send(struct audit *a, struct audit_result *r);
+/* The verdict of r->evidence as it is by now, and whether it is accepted. */
+void trial_judge(const struct audit *a, struct audit_result *r);
+/* Wait for who comes late to the listener. */
+void trial_settle(const struct audit *a);
+size_t evidence_outcomes(const struct evidence *e, enum outcome o);
+
+/* Ask all that is weak again through the gateway of the options, if any. */
+void cover_weak(struct audit *a);
 
 #endif
