@@ -63,6 +63,53 @@ void report_unasked(const struct audit *a, struct buf *out)
     buf_printf(out, ". --requests %zu would do for all.", audit_would_do(a));
 }
 
+bool report_is_bad(const struct audit_result *r)
+{
+    enum verdict v = r->finding.verdict;
+
+    return v == VERDICT_FAIL || v == VERDICT_WEAK || v == VERDICT_OPEN || v == VERDICT_INCONCLUSIVE || audit_keeps_from_passing(r);
+}
+
+/* One character of UTF-8 that is neither a control nor moves or hides others; 0: none begins here. */
+static size_t plain_character(const char *text)
+{
+    static const char *const movers[] = {"\u200b", "\u200c", "\u200d", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b", "\u202c", "\u202d",
+                                         "\u202e", "\u2060", "\u2066", "\u2067", "\u2068", "\u2069", "\u061c", "\ufeff", "\ufffe", "\uffff"};
+    unsigned char first = (unsigned char)*text;
+    size_t len = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+
+    if (len == 1)
+        return first >= ' ' && first < 0x7f ? 1 : 0;
+    if (strnlen(text, len) < len || !slice_is_utf8(slice_make(text, len)) || (first == 0xc2 && (unsigned char)text[1] < 0xa0))
+        return 0;
+    for (size_t i = 0; i < sizeof movers / sizeof *movers; i++)
+        if (slice_is(slice_make(text, len), movers[i]))
+            return 0;
+    return len;
+}
+
+void report_escape(struct buf *out, const char *text)
+{
+    for (size_t n; *text; text += n) {
+        n = plain_character(text);
+        if (*text == '&')
+            buf_text(out, "&amp;");
+        else if (*text == '<')
+            buf_text(out, "&lt;");
+        else if (*text == '>')
+            buf_text(out, "&gt;");
+        else if (*text == '"')
+            buf_text(out, "&quot;");
+        else if (*text == '\'')
+            buf_text(out, "&#39;");
+        else if (n)
+            buf_append(out, slice_make(text, n));
+        else
+            buf_char(out, *text == '\n' ? '\n' : '?');
+        n = n ? n : 1;
+    }
+}
+
 /* ---- capabilities ---- */
 
 static const struct audit_result *result_of(const struct audit *a, const char *id)

@@ -38,6 +38,10 @@ void report_catalogue(struct buf *out);
 void report_summary(const struct audit *a, struct buf *out);
 /* One sentence of what the budget left unasked, and which would do; nothing when it left nothing. */
 void report_unasked(const struct audit *a, struct buf *out);
+/* Is it to be shown as a finding: not good, or in the way of passing? */
+bool report_is_bad(const struct audit_result *r);
+/* As text of XML and HTML alike, in quotes too. What nobody should see move or hide letters (controls, bidi, no UTF-8) becomes "?". */
+void report_escape(struct buf *out, const char *text);
 /* How many findings have this verdict. */
 size_t report_count(const struct audit *a, enum verdict v);
 
