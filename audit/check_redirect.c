@@ -369,4 +369,4 @@ static const struct check checks[] = {
     {"RD-8", SEVERITY_MEDIUM, 0, send_body_redirect, judge_body_redirect, "Is content sent again elsewhere?", "RFC 9700 4.12", "Answer 303 or an error to requests with content.", "The gateway refuses 307 and 308 to another host for requests with content."},
 };
 
-const struct check_group check_redirect = {"RD", "redirects and handoff of a new location", checks, COUNT(checks)};
+const struct check_group check_redirect = {"RD", "redirects and new locations", checks, COUNT(checks)};

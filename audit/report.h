@@ -26,8 +26,9 @@ void report_attested(const struct audit *a, struct buf *out);
 void report_junit(const struct audit *a, struct buf *out);
 /* SARIF 2.1.0. */
 void report_sarif(const struct audit *a, struct buf *out);
-/* One page that needs nothing else. */
+/* One page that needs nothing else, with a policy of its own that keeps it so; the style stands in report_style.c. */
 void report_html(const struct audit *a, struct buf *out);
+extern const char report_style[];
 /* Every exchange, one JSON line each: what was sent, the answer, SHA-256 of both. */
 void report_exchanges(const struct audit *a, struct buf *out);
 

@@ -2,20 +2,16 @@
 verdaccio from npm: the shipped file of 6.1.6 with its uplink pointed at the lab, the same with publishing for everybody, and a hardened
 6.10.4. They are installed once, by the ordinary npm client, into the build directory.
 """
-import fcntl
-import hashlib
-import json
 import os
 import shutil
-import subprocess
-from pathlib import Path
+
+from npm import installed
 
 PROGRAM = "verdaccio"
 PORT = 4873
 UPLINK_TOKEN = "UPLINKSECRET-0123456789"
 USER, PASSWORD = "fx", "pass-a-0123456789"
 USER2, PASSWORD2 = "other", "pass-b-0123456789"
-CACHE = Path(os.environ.get("LAB_CACHE", Path(__file__).resolve().parents[2] / "build" / "lab"))
 
 # A dependency's own tag of node-fetch does not resolve everywhere. 6.10 needs a newer node than Debian's.
 OVERRIDES = {"node-fetch": "2.7.0"}
@@ -67,31 +63,12 @@ SETTINGS = {
 }
 
 
-def install(version):
-    """The directory that has this version; the first to come installs it, the others wait."""
-    manifest = json.dumps({"private": True, "dependencies": DEPENDENCIES[version], "overrides": OVERRIDES})
-    home = CACHE / f"verdaccio-{version}-{hashlib.sha256(manifest.encode()).hexdigest()[:12]}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not home.exists():
-            fresh = home.with_suffix(".new")
-            shutil.rmtree(fresh, ignore_errors=True)
-            fresh.mkdir()
-            (fresh / "package.json").write_text(manifest)
-            done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], cwd=fresh,
-                                  capture_output=True, text=True)
-            assert done.returncode == 0, f"npm could not install verdaccio {version}:\n{done.stderr[-2000:]}"
-            fresh.rename(home)
-    return home
-
-
 def start(fixture):
     from fixture import bcrypt
 
     world, directory = fixture.world, fixture.world.directory
     version = fixture.setting.partition("-")[0]
-    home = install(version)
+    home = installed(f"verdaccio-{version}", DEPENDENCIES[version], OVERRIDES)
     hardened = fixture.setting.endswith("hardened")
     users = "    max_users: -1\n    algorithm: bcrypt\n" if hardened else ""
     (directory / "htpasswd").write_text("".join(f"{u}:{bcrypt(p, '$2y$')}\n" for u, p in ((USER, PASSWORD), (USER2, PASSWORD2))))

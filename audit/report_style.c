@@ -1,0 +1,26 @@
+/* Owns how the page of an audit looks: light, dark, narrow, on paper. Colours have a contrast of 4.5 at least (WCAG 1.4.3); none says anything that words do not. */
+#include "audit/report.h"
+
+const char report_style[] =
+    ":root{color-scheme:light dark;--text:#1b1f24;--soft:#57606a;--back:#fff;--card:#f6f8fa;--line:#d0d7de;--bad:#a40e26;--badback:#ffebe9;--warn:#7a3e00;--warnback:#fff4e0;--maybe:#5b34a8;"
+    "--maybeback:#f3eeff;--good:#116329;--goodback:#e6f6ea}"
+    "@media(prefers-color-scheme:dark){:root{--text:#e6edf3;--soft:#9da7b3;--back:#0d1117;--card:#161b22;--line:#3d444d;--bad:#ff9492;--badback:#3c1618;--warn:#f0b35a;--warnback:#33240c;--maybe:#cdb4ff;"
+    "--maybeback:#271d42;--good:#6fdd8b;--goodback:#12301b}}"
+    "*{box-sizing:border-box}body{font:16px/1.55 system-ui,sans-serif;margin:0;color:var(--text);background:var(--back)}"
+    "main,header,footer{max-width:62rem;margin:0 auto;padding:0 1.25rem}h1{font-size:1.6rem;line-height:1.25;margin:1.5rem 0 .75rem}h2{font-size:1.25rem;margin:2.5rem 0 .5rem}h3{font-size:1.05rem;margin:0}"
+    "p{margin:.5rem 0}p,li,h1,h3{overflow-wrap:anywhere}.lead ul{padding-left:1.2rem}a{color:inherit}code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}"
+    ".lead{font-size:1.1rem;padding:1rem 1.25rem;border-left:.4rem solid;border-radius:.3rem}.lead.bad{border-color:var(--bad);background:var(--badback)}.lead.good{border-color:var(--good);background:var(--goodback)}"
+    "nav ul{list-style:none;padding:0;margin:1rem 0;display:flex;flex-wrap:wrap;gap:.35rem 1.25rem}"
+    "dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.25rem;margin:1rem 0}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}"
+    "table{border-collapse:collapse;width:100%;margin:.75rem 0}caption{text-align:left;color:var(--soft);padding:.25rem 0}th,td{text-align:left;vertical-align:top;padding:.4rem .6rem;border-bottom:1px solid var(--line)}"
+    "td,th{overflow-wrap:anywhere}th{font-weight:600}.n{text-align:right;font-variant-numeric:tabular-nums}.zero{color:var(--soft)}"
+    "article{border:1px solid var(--line);border-left:.4rem solid var(--line);border-radius:.3rem;background:var(--card);padding:.9rem 1.1rem;margin:.9rem 0}"
+    "article.fail{border-left-color:var(--bad)}article.weak,article.open{border-left-color:var(--warn)}article.inconclusive,article.not-run{border-left-color:var(--maybe)}"
+    ".tags{margin:.1rem 0 .5rem;font-size:.9rem;color:var(--soft)}"
+    ".v{font-weight:700}.fail .v,.v.fail{color:var(--bad)}.weak .v,.open .v,.v.weak,.v.open{color:var(--warn)}.inconclusive .v,.not-run .v,.v.inconclusive{color:var(--maybe)}.v.pass{color:var(--good)}"
+    "article dl{margin:.6rem 0}summary{cursor:pointer;padding:.2rem 0}details table{font-size:.9rem}footer{margin:3rem auto 2rem;color:var(--soft);font-size:.9rem}"
+    "@media(max-width:40rem){body{font-size:15px}main,header,footer{padding:0 .9rem}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}"
+    ".list thead,.list tr{display:block}.list thead{display:none}.list td,.list th{display:block;border:0;padding:.1rem 0}.list tr{border-bottom:1px solid var(--line);padding:.5rem 0}"
+    ".counts th,.counts td{padding:.3rem .25rem;font-size:.8rem;overflow-wrap:normal}}"
+    "@media print{:root{--text:#000;--soft:#444;--back:#fff;--card:#fff;--line:#999;--bad:#8a0c20;--badback:#fff;--warn:#6b3600;--warnback:#fff;--maybe:#4c2b8c;--maybeback:#fff;--good:#0d4d20;--goodback:#fff}"
+    "body{font-size:10.5pt}main,header,footer{max-width:none;padding:0}nav{display:none}article{break-inside:avoid-page}h2,h3{break-after:avoid}thead{display:table-header-group}tr{break-inside:avoid}}";
