@@ -119,6 +119,8 @@ static bool check_open(struct inquiry *q)
     const struct service *s = q->d.service;
     struct buf why = {0};
 
+    if (service_is_shut(s))
+        return refuse(q, REASON_SERVICE_CLOSED, "service %s was closed by hand", s->name);
     if (service_is_waived(s))
         return pass(q, "audit %s", s->audit);
     if (attested_is_open(&s->attested, q->now_s))

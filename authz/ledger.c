@@ -15,7 +15,7 @@
 #include "base/table.h"
 #include "base/text.h"
 
-enum { LEDGER_MAX = 64 << 20, VALUE_MAX = 256, SANDBOX_MAX = 128, WHY_MAX = 512 };
+enum { LEDGER_MAX = 64 << 20, VALUE_MAX = 256, NAME_MOST = 128, WHY_MAX = 512 };
 #define TIME_MAX 253402300799
 
 static const char *const kinds[] = {
@@ -24,6 +24,8 @@ static const char *const kinds[] = {
     [REVOKE_ISSUED_BEFORE] = "issued-before",
     [REVOKE_QUARANTINE] = "quarantine",
     [REVOKE_RELEASE] = "release",
+    [REVOKE_CLOSE] = "close",
+    [REVOKE_OPEN] = "open",
 };
 
 const char *revocation_kind_name(enum revocation_kind kind)
@@ -41,15 +43,20 @@ bool revocation_kind_find(struct slice name, enum revocation_kind *out)
     return false;
 }
 
-bool revocation_is_quarantine(enum revocation_kind kind)
+bool revocation_is_suspension(enum revocation_kind kind)
 {
-    return kind == REVOKE_QUARANTINE || kind == REVOKE_RELEASE;
+    return kind >= REVOKE_QUARANTINE;
+}
+
+enum revocation_kind revocation_beginning(enum revocation_kind kind)
+{
+    return kind == REVOKE_RELEASE ? REVOKE_QUARANTINE : kind == REVOKE_OPEN ? REVOKE_CLOSE : kind;
 }
 
 bool revocation_check(enum revocation_kind kind, struct slice value, struct fault *why)
 {
-    size_t most = revocation_is_quarantine(kind) ? SANDBOX_MAX : VALUE_MAX;
-    const char *what = revocation_is_quarantine(kind) ? "sandbox" : kinds[kind];
+    size_t most = revocation_is_suspension(kind) ? NAME_MOST : VALUE_MAX;
+    const char *what = kind >= REVOKE_CLOSE ? "service" : kind >= REVOKE_QUARANTINE ? "sandbox" : kinds[kind];
     uint64_t seconds;
 
     if (kind == REVOKE_ISSUED_BEFORE)
@@ -166,7 +173,7 @@ static void write_line(struct buf *out, const struct ledger_entry *e)
     buf_printf(out, "\",\"kind\":\"%s\",\"value\":", kinds[e->kind]);
     text_json(out, e->value);
     buf_printf(out, ",\"until\":%lld", (long long)e->until_s);
-    if (revocation_is_quarantine(e->kind)) {
+    if (revocation_is_suspension(e->kind)) {
         buf_text(out, ",\"by\":");
         text_json(out, e->by);
         if (e->uid >= 0)
@@ -210,8 +217,13 @@ struct compaction {
     struct buf kept;
     int64_t now_s, newest_s;
     bool dropped;
-    struct table *last; /* of each sandbox that was quarantined or released, the last line that says so */
+    struct table *last[2]; /* of each sandbox that was quarantined or released, the last line that says so; of each service */
 };
+
+static struct table *last_of(const struct compaction *c, enum revocation_kind kind)
+{
+    return c->last[revocation_beginning(kind) == REVOKE_CLOSE];
+}
 
 /* A line that takes others' place in force, and when the newest was written. */
 static void note_last(void *arg, struct slice line, const struct ledger_entry *e)
@@ -219,8 +231,8 @@ static void note_last(void *arg, struct slice line, const struct ledger_entry *e
     struct compaction *c = arg;
     int64_t at_ns;
 
-    if (revocation_is_quarantine(e->kind))
-        table_put(c->last, e->value, (void *)line.ptr);
+    if (revocation_is_suspension(e->kind))
+        table_put(last_of(c, e->kind), e->value, (void *)line.ptr);
     if (clock_parse(e->at, &at_ns) && at_ns / 1000000000 > c->newest_s)
         c->newest_s = at_ns / 1000000000;
 }
@@ -228,8 +240,8 @@ static void note_last(void *arg, struct slice line, const struct ledger_entry *e
 /* What is over by the clock is dropped for good, and the clock at a start may be far ahead: the file's own time counts too. */
 static bool is_over(const struct compaction *c, struct slice line, const struct ledger_entry *e)
 {
-    if (revocation_is_quarantine(e->kind))
-        return e->kind == REVOKE_RELEASE || table_get(c->last, e->value) != line.ptr;
+    if (revocation_is_suspension(e->kind))
+        return e->kind != revocation_beginning(e->kind) || table_get(last_of(c, e->kind), e->value) != line.ptr;
     return e->until_s && e->until_s <= c->now_s && e->until_s <= c->newest_s && e->kind != REVOKE_ISSUED_BEFORE;
 }
 
@@ -255,10 +267,12 @@ bool ledger_compact(const char *path, int64_t now_s, struct fault *why)
         return true;
     if (fd < 0)
         return fault_set(why, absent.kind, "%s", absent.text);
-    c.last = table_new();
+    for (size_t i = 0; i < 2; i++)
+        c.last[i] = table_new();
     ok = file_read_fd(fd, path, LEDGER_MAX, &text, why) && each_line(buf_slice(&text), path, note_last, &c, why) &&
          each_line(buf_slice(&text), path, keep, &c, why);
-    table_free(c.last);
+    for (size_t i = 0; i < 2; i++)
+        table_free(c.last[i]);
     if (ok && c.dropped)
         ok = file_replace(path, 0600, buf_slice(&c.kept), why);
     close(fd); /* and with it the lock: whoever waits finds that path is another file now */

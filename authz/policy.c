@@ -189,6 +189,14 @@ void policy_set_attested(struct policy *p, size_t index, const struct attested *
     p->services[index]->attested = *a;
 }
 
+void policy_use_revocations(struct policy *p, const struct revocations *r)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        p->services[i]->revocations = r;
+        p->services[i]->closed = revocation_service_mark(slice_of(p->services[i]->name));
+    }
+}
+
 const char *const *policy_hosts(const struct policy *p, size_t *n)
 {
     *n = p->hosts.count;
@@ -307,7 +315,12 @@ const struct attested *service_attested(const struct service *s)
 
 bool service_is_open(const struct service *s, int64_t now_s)
 {
-    return service_is_waived(s) || attested_is_open(&s->attested, now_s);
+    return !service_is_shut(s) && (service_is_waived(s) || attested_is_open(&s->attested, now_s));
+}
+
+bool service_is_shut(const struct service *s)
+{
+    return s->revocations && revocations_closes(s->revocations, s->closed);
 }
 
 int64_t service_audit_max_age_s(const struct service *s)

@@ -10,6 +10,7 @@
 #include "authz/destination.h"
 #include "authz/identity.h"
 #include "authz/request.h"
+#include "authz/revocation.h"
 #include "base/conf.h"
 
 /* services.NAME.{preset,hosts,ports,plain-ports,addresses,allow-private,ca-file,allow,deny,bind,scope,...} */
@@ -87,10 +88,14 @@ const char *service_audit(const struct service *s); /* "waived: reason", or "" *
 bool service_is_waived(const struct service *s);
 /*
  * By its last audit. Until policy_set_attested has said something of it, nobody has audited it. service_is_open: by that, or
- * because it is waived.
+ * because it is waived; never while it is shut.
  */
 const struct attested *service_attested(const struct service *s);
 bool service_is_open(const struct service *s, int64_t now_s);
+/* Has somebody closed it by hand (exeat service close)? No audit and no waiver opens it then. */
+bool service_is_shut(const struct service *s);
+/* Ask these from now on, which must outlive the policy; without them nothing is shut. */
+void policy_use_revocations(struct policy *p, const struct revocations *r);
 int64_t service_audit_max_age_s(const struct service *s);
 void policy_set_attested(struct policy *p, size_t index, const struct attested *a);
 enum { SERVICE_DIGEST_SIZE = 32 };

@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/text.h"
 
-enum { PLACES_MIN = 32768, PLACES_MAX = 1 << 22 };
+enum { PLACES_MIN = 32768, PLACES_MAX = 1 << 22, N_LISTS = 2 };
 #define MAGIC 0x31766f6b6572u
 #define FOR_GOOD INT64_MAX
 
@@ -30,7 +30,7 @@ struct place {
 
 struct shared {
     uint64_t magic, n_places; /* a power of two */
-    _Atomic uint64_t version, n_used, n_quarantined;
+    _Atomic uint64_t version, n_used, n_suspended[N_LISTS];
     _Atomic int64_t issued_before_s;
     struct place places[];
 };
@@ -40,7 +40,7 @@ struct revocations {
     size_t size;
     int fd;
     char *path; /* NULL: cannot be added to */
-    struct quarantines *quarantines; /* by name; NULL where only marks are known */
+    struct suspensions *lists[N_LISTS]; /* sandboxes in quarantine, services that are closed; NULL where only marks are known */
 };
 
 static struct revocations *map(int fd, size_t size, int protection, struct fault *why)
@@ -129,24 +129,31 @@ static void fill(struct shared *s, struct place *at, struct identity_mark m, int
     atomic_store_explicit(&at->first, m.words[0] | 1, memory_order_release);
 }
 
-/* In or out, by its mark and by its name. */
-static bool put_quarantine(struct revocations *r, const struct ledger_entry *e, int64_t now_s)
+static size_t list_of(enum revocation_kind kind)
 {
-    struct identity_mark m = mark_of(REVOKE_QUARANTINE, e->value);
+    return revocation_beginning(kind) == REVOKE_CLOSE;
+}
+
+/* In or out, by its mark and by its name. */
+static bool put_suspension(struct revocations *r, const struct ledger_entry *e, int64_t now_s)
+{
+    enum revocation_kind beginning = revocation_beginning(e->kind);
+    struct suspensions *list = r->lists[list_of(e->kind)];
+    struct identity_mark m = mark_of(beginning, e->value);
     struct place *at = place_for(r->shared, m, now_s);
-    bool was_in = quarantines_has(r->quarantines, e->value), in = e->kind == REVOKE_QUARANTINE;
+    bool was_in = suspensions_has(list, e->value), in = e->kind == beginning;
 
     if (!at)
         return false;
     if (in) {
         fill(r->shared, at, m, FOR_GOOD);
-        quarantines_put(r->quarantines, &(struct quarantine){e->value, e->by, e->why, e->uid, e->at});
+        suspensions_put(list, &(struct suspension){e->value, e->by, e->why, e->uid, e->at});
     } else if (is_at(at, m)) {
         atomic_store(&at->until_s, 0);
-        quarantines_remove(r->quarantines, e->value);
+        suspensions_remove(list, e->value);
     }
     if (in != was_in)
-        atomic_fetch_add(&r->shared->n_quarantined, in ? 1 : UINT64_MAX);
+        atomic_fetch_add(&r->shared->n_suspended[list_of(e->kind)], in ? 1 : UINT64_MAX);
     return true;
 }
 
@@ -158,8 +165,8 @@ static bool put(struct revocations *r, const struct ledger_entry *e, int64_t now
     struct place *at;
     uint64_t before;
 
-    if (revocation_is_quarantine(e->kind))
-        return put_quarantine(r, e, now_s);
+    if (revocation_is_suspension(e->kind))
+        return put_suspension(r, e, now_s);
     if (e->kind == REVOKE_ISSUED_BEFORE) {
         if (slice_decimal(e->value, INT64_MAX, &before) && (int64_t)before > atomic_load(&s->issued_before_s))
             atomic_store(&s->issued_before_s, (int64_t)before);
@@ -198,7 +205,8 @@ struct revocations *revocations_read(const char *path, struct fault *why)
     }
     if (!(r = make(places, why)))
         return NULL;
-    r->quarantines = quarantines_new();
+    for (size_t i = 0; i < N_LISTS; i++)
+        r->lists[i] = suspensions_new();
     if (!ledger_read(path, put_one, r, why)) {
         revocations_free(r);
         return NULL;
@@ -245,7 +253,8 @@ void revocations_free(struct revocations *r)
         return;
     munmap(r->shared, r->size);
     close(r->fd);
-    quarantines_free(r->quarantines);
+    for (size_t i = 0; i < N_LISTS; i++)
+        suspensions_free(r->lists[i]);
     free(r->path);
     free(r);
 }
@@ -258,7 +267,7 @@ int revocations_fd(const struct revocations *r)
 /* Disk before memory. */
 static bool add(struct revocations *r, const struct ledger_entry *e, struct fault *why)
 {
-    enum revocation_kind kind = e->kind == REVOKE_RELEASE ? REVOKE_QUARANTINE : e->kind;
+    enum revocation_kind kind = revocation_beginning(e->kind);
     int64_t now_s = clock_wall_s();
 
     if (!revocation_check(e->kind, e->value, why))
@@ -281,48 +290,43 @@ bool revocations_add(struct revocations *r, enum revocation_kind kind, struct sl
     return add(r, &(struct ledger_entry){.kind = kind, .value = value, .until_s = until_s}, why);
 }
 
-static struct ledger_entry entry_of(enum revocation_kind kind, const struct quarantine *q, struct slice at)
+static struct ledger_entry entry_of(enum revocation_kind kind, const struct suspension *s, struct slice at)
 {
-    return (struct ledger_entry){.kind = kind, .value = q->sandbox, .by = q->by, .why = q->why, .uid = q->uid, .at = at};
+    return (struct ledger_entry){.kind = kind, .value = s->name, .by = s->by, .why = s->why, .uid = s->uid, .at = at};
 }
 
-static bool add_quarantine(struct revocations *r, enum revocation_kind kind, const struct quarantine *q, struct fault *why)
+bool revocations_suspends(const struct revocations *r, enum revocation_kind kind, struct slice name)
+{
+    return suspensions_has(r->lists[list_of(kind)], name);
+}
+
+bool revocations_suspend(struct revocations *r, enum revocation_kind kind, const struct suspension *s, struct fault *why)
 {
     struct buf now = {0};
     struct ledger_entry e;
     bool ok;
 
+    if (kind != revocation_beginning(kind) && !revocations_suspends(r, kind, s->name))
+        return fault_set(why, FAULT_MISSING, kind == REVOKE_OPEN ? "service %.*s was not closed by hand" : "sandbox %.*s is not in quarantine",
+                         SLICE_ARG(s->name));
     clock_rfc3339(&now, clock_wall_ns());
-    e = entry_of(kind, q, buf_slice(&now));
+    e = entry_of(kind, s, buf_slice(&now));
     ok = add(r, &e, why);
     buf_free(&now);
     return ok;
 }
 
-bool revocations_quarantine(struct revocations *r, const struct quarantine *q, struct fault *why)
+bool revocations_append_suspension(const char *path, enum revocation_kind kind, const struct suspension *s, struct fault *why)
 {
-    return add_quarantine(r, REVOKE_QUARANTINE, q, why);
+    struct ledger_entry e = entry_of(kind, s, slice_of(""));
+
+    return revocation_check(kind, s->name, why) && ledger_append(path, &e, why);
 }
 
-bool revocations_release(struct revocations *r, const struct quarantine *q, struct fault *why)
+void revocations_each_suspension(const struct revocations *r, enum revocation_kind kind,
+                                 void (*visit)(void *arg, const struct suspension *s), void *arg)
 {
-    if (!quarantines_has(r->quarantines, q->sandbox))
-        return fault_set(why, FAULT_MISSING, "sandbox %.*s is not in quarantine", SLICE_ARG(q->sandbox));
-    return add_quarantine(r, REVOKE_RELEASE, q, why);
-}
-
-bool revocations_append_quarantine(const char *path, enum revocation_kind kind, const struct quarantine *q,
-                                   struct fault *why)
-{
-    struct ledger_entry e = entry_of(kind, q, slice_of(""));
-
-    return revocation_check(kind, q->sandbox, why) && ledger_append(path, &e, why);
-}
-
-void revocations_each_quarantine(const struct revocations *r, void (*visit)(void *arg, const struct quarantine *q),
-                                 void *arg)
-{
-    quarantines_each(r->quarantines, visit, arg);
+    suspensions_each(r->lists[list_of(kind)], visit, arg);
 }
 
 bool revocations_append(const char *path, enum revocation_kind kind, struct slice value, int64_t until_s,
@@ -361,8 +365,20 @@ bool revocations_quarantines(const struct revocations *r, const struct identity 
 {
     const struct shared *s = r->shared;
 
-    return atomic_load_explicit(&s->n_quarantined, memory_order_relaxed) &&
+    return atomic_load_explicit(&s->n_suspended[list_of(REVOKE_QUARANTINE)], memory_order_relaxed) &&
            holds(s, identity_quarantine_mark(i), FOR_GOOD - 1);
+}
+
+bool revocations_closes(const struct revocations *r, struct identity_mark service)
+{
+    const struct shared *s = r->shared;
+
+    return atomic_load_explicit(&s->n_suspended[list_of(REVOKE_CLOSE)], memory_order_relaxed) && holds(s, service, FOR_GOOD - 1);
+}
+
+struct identity_mark revocation_service_mark(struct slice name)
+{
+    return mark_of(REVOKE_CLOSE, name);
 }
 
 uint64_t revocations_version(const struct revocations *r)

@@ -1,27 +1,37 @@
 /*
- * Authority taken away: tokens by jti, by sandbox (sub), or everything issued before a time; and sandboxes in quarantine,
- * until they are released. Kept by the supervisor in the state directory's file `revocations` and in shared memory that
+ * Authority taken away: tokens by jti, by sandbox (sub), or everything issued before a time; sandboxes in quarantine, until they
+ * are released; services closed by hand, until they are opened. Kept by the supervisor in the state directory's file `revocations` and in shared memory that
  * workers map read-only: it holds on all workers at once. The interface later parts put Redis behind.
  */
 #ifndef AUTHZ_REVOCATION_H
 #define AUTHZ_REVOCATION_H
 
 #include "authz/identity.h"
-#include "authz/quarantine.h"
+#include "authz/suspension.h"
 #include "base/fault.h"
 
-enum revocation_kind { REVOKE_JTI, REVOKE_SANDBOX, REVOKE_ISSUED_BEFORE, REVOKE_QUARANTINE, REVOKE_RELEASE };
+enum revocation_kind {
+    REVOKE_JTI,
+    REVOKE_SANDBOX,
+    REVOKE_ISSUED_BEFORE,
+    REVOKE_QUARANTINE, /* of a sandbox, and its end */
+    REVOKE_RELEASE,
+    REVOKE_CLOSE, /* of a service, and its end */
+    REVOKE_OPEN,
+};
 
-/* "jti", "sandbox", "issued-before", "quarantine", "release": in the file and on the admin socket. */
+/* "jti", "sandbox", "issued-before", "quarantine", "release", "close", "open": in the file, in records and on the admin socket. */
 const char *revocation_kind_name(enum revocation_kind kind);
 bool revocation_kind_find(struct slice name, enum revocation_kind *out);
 /*
- * May value be revoked as this kind: 1 to 256 bytes of visible ASCII (128 of a sandbox in quarantine); decimal seconds for
+ * May value be revoked as this kind: 1 to 256 bytes of visible ASCII (128 of a sandbox in quarantine or a service); decimal seconds for
  * REVOKE_ISSUED_BEFORE.
  */
 bool revocation_check(enum revocation_kind kind, struct slice value, struct fault *why);
-/* Of a sandbox's quarantine, not of tokens. */
-bool revocation_is_quarantine(enum revocation_kind kind);
+/* Until it is given back: of a sandbox or a service, not of tokens. */
+bool revocation_is_suspension(enum revocation_kind kind);
+/* The kind that begins it: REVOKE_QUARANTINE of a quarantine and its release, REVOKE_CLOSE of a service. */
+enum revocation_kind revocation_beginning(enum revocation_kind kind);
 
 struct revocations;
 
@@ -51,20 +61,25 @@ bool revocations_append(const char *path, enum revocation_kind kind, struct slic
 /* Is the token of i revoked at now_s: its jti, its sandbox, or all that was issued when it was? */
 bool revocations_has(const struct revocations *r, const struct identity *i, int64_t now_s);
 
-/* ---- quarantine ---- */
+/* ---- sandboxes in quarantine, services closed by hand ---- */
 
-/* Supervisor: in, on disk before in memory (q->at is now, whatever it says). FAULT_LIMIT: no room. */
-bool revocations_quarantine(struct revocations *r, const struct quarantine *q, struct fault *why);
-/* Supervisor: out. FAULT_MISSING: it is not in quarantine. */
-bool revocations_release(struct revocations *r, const struct quarantine *q, struct fault *why);
-/* Either of them in the file alone, when no gateway runs. */
-bool revocations_append_quarantine(const char *path, enum revocation_kind kind, const struct quarantine *q,
-                                   struct fault *why);
-/* Supervisor and tools: each sandbox in quarantine, by name. */
-void revocations_each_quarantine(const struct revocations *r, void (*visit)(void *arg, const struct quarantine *q),
-                                 void *arg);
+/*
+ * Supervisor: one that begins or ends (kind: one of the four), on disk before in memory; s->at is now, whatever it says.
+ * FAULT_LIMIT: no room; FAULT_MISSING: what ends had not begun.
+ */
+bool revocations_suspend(struct revocations *r, enum revocation_kind kind, const struct suspension *s, struct fault *why);
+/* The same in the file alone, when no gateway runs. */
+bool revocations_append_suspension(const char *path, enum revocation_kind kind, const struct suspension *s, struct fault *why);
+/* Supervisor and tools: each of a kind (REVOKE_QUARANTINE or REVOKE_CLOSE), by name. */
+void revocations_each_suspension(const struct revocations *r, enum revocation_kind kind,
+                                 void (*visit)(void *arg, const struct suspension *s), void *arg);
+/* The same for one name: is it there? Supervisor and tools. */
+bool revocations_suspends(const struct revocations *r, enum revocation_kind kind, struct slice name);
 /* Is the sandbox of i in quarantine? */
 bool revocations_quarantines(const struct revocations *r, const struct identity *i);
+/* Is the service closed? By the mark of its name: revocations are asked at each request. */
+bool revocations_closes(const struct revocations *r, struct identity_mark service);
+struct identity_mark revocation_service_mark(struct slice name);
 
 /* Goes up with each change: a cheap look whether anything was added. */
 uint64_t revocations_version(const struct revocations *r);

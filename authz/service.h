@@ -54,6 +54,8 @@ struct service {
     int64_t audit_max_age_ms;
     struct acceptances accepts;
     struct attested attested;
+    const struct revocations *revocations; /* NULL: nothing is shut */
+    struct identity_mark closed;           /* of its name, in those */
     unsigned char digest[SERVICE_DIGEST_SIZE];
     bool observe, unscannable, websocket;
     bool enforces_edges;

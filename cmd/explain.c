@@ -23,6 +23,7 @@ enum { STEP_COLUMN = 22 };
 struct explanation {
     struct conf *conf;
     struct policy *policy;
+    struct revocations *revocations; /* of the state directory; NULL: they cannot be read */
     struct identity *identity; /* NULL: no token */
     struct field *fields;      /* of --field */
     size_t n_fields;
@@ -190,18 +191,14 @@ out:
 static void look_for_quarantine(struct explanation *e)
 {
     struct fault why = {0};
-    struct revocations *r = read_revocations(e->conf, &why);
 
-    if (!r) {
-        say_note("whether the sandbox is in quarantine was not looked at: %s", why.text);
-    } else if (revocations_quarantines(r, e->identity)) {
+    if (e->revocations && revocations_quarantines(e->revocations, e->identity)) {
         fault_reason(&why, REASON_SANDBOX_QUARANTINED, "sandbox %.64s is in quarantine", identity_sandbox(e->identity));
         begin_request(e, e->method, e->url);
         refuse(e, "quarantine", &why);
         identity_unref(e->identity);
         e->identity = NULL;
     }
-    revocations_free(r);
 }
 
 static bool identify(struct explanation *e, const struct invocation *inv, struct fault *why)
@@ -400,6 +397,16 @@ static bool load_audits(struct explanation *e, struct fault *why)
     return ok;
 }
 
+/* What was taken back, or closed, while a gateway ran. */
+static void load_revocations(struct explanation *e)
+{
+    struct fault why = {0};
+
+    if (!(e->revocations = read_revocations(e->conf, &why)))
+        say_note("whether the sandbox is in quarantine, or the service closed by hand, was not looked at: %s", why.text);
+    policy_use_revocations(e->policy, e->revocations);
+}
+
 static bool load(struct explanation *e, const char *path, const char *listener, struct fault *why)
 {
     size_t n;
@@ -407,6 +414,7 @@ static bool load(struct explanation *e, const char *path, const char *listener, 
 
     if (!(e->conf = conf_load(path, sections, n, why)) || !(e->policy = policy_compile(e->conf, why)) || !load_audits(e, why))
         return false;
+    load_revocations(e);
     if (listener && !listen_is_known(e->conf, listener))
         return fault_set(why, FAULT_USAGE, "no listener is called %.60s", listener);
     return true;
@@ -436,6 +444,7 @@ static int run(const struct invocation *inv)
     }
     identity_unref(e.identity);
     policy_free(e.policy);
+    revocations_free(e.revocations);
     conf_free(e.conf);
     free(e.fields);
     buf_free(&e.steps);

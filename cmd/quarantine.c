@@ -4,91 +4,40 @@
 #include <string.h>
 
 #include "authz/revocation.h"
-#include "base/file.h"
 #include "base/text.h"
-#include "cmd/admin.h"
 #include "cmd/command.h"
-#include "proxy/config.h"
+#include "cmd/order.h"
 
 enum { ROOM = 20 };
 
-/* What of the configuration is needed: who asks need not be able to read keys. */
-struct setting {
-    struct conf *conf;
-    const char *admin; /* NULL: no socket */
-    char *ledger;
-};
-
-static bool setting_load(struct setting *s, const struct invocation *inv, struct fault *why)
-{
-    size_t n;
-    const struct conf_section *const *sections = gateway_sections(&n);
-
-    *s = (struct setting){.conf = conf_load(inv->config, sections, n, why)};
-    if (!s->conf)
-        return false;
-    s->admin = conf_text(conf_section(s->conf, "admin"), "address");
-    s->ledger = file_join(conf_text(conf_section(s->conf, "gateway"), "state"), "revocations");
-    return true;
-}
-
-static void setting_clear(struct setting *s)
-{
-    conf_free(s->conf);
-    free(s->ledger);
-}
-
-/* The answer (give). NULL: nobody was asked, when *absent is set, or why says what is off. */
-static json_t *ask(const struct setting *s, const char *action, const struct quarantine *q, bool *absent, struct fault *why)
-{
-    struct buf line = {0};
-    json_t *answer;
-
-    *absent = !s->admin || !*s->admin;
-    if (*absent)
-        return NULL;
-    buf_printf(&line, "{\"command\":\"quarantine\",\"action\":\"%s\"", action);
-    if (q) {
-        buf_text(&line, ",\"sandbox\":");
-        text_json(&line, q->sandbox);
-        buf_text(&line, ",\"why\":");
-        text_json(&line, q->why);
-    }
-    buf_char(&line, '}');
-    answer = admin_call(s->admin, buf_slice(&line), why);
-    buf_free(&line);
-    *absent = !answer && why->kind == FAULT_MISSING;
-    return answer;
-}
-
 /* ---- add, release ---- */
 
-static bool is_listed(const struct setting *s, struct slice sandbox, bool *listed, struct fault *why);
+static bool is_listed(const struct order *s, struct slice sandbox, bool *listed, struct fault *why);
 
 /* Into the file, for the next gateway. */
-static bool write_down(const struct setting *s, enum revocation_kind kind, const struct quarantine *q, struct fault *why)
+static bool write_down(const struct order *s, enum revocation_kind kind, const struct suspension *q, struct fault *why)
 {
     bool listed = true;
 
-    if (kind == REVOKE_RELEASE && !is_listed(s, q->sandbox, &listed, why))
+    if (kind == REVOKE_RELEASE && !is_listed(s, q->name, &listed, why))
         return false;
     if (!listed)
-        return fault_set(why, FAULT_REFUSED, "sandbox %.*s is not in quarantine", SLICE_ARG(q->sandbox));
-    return revocations_append_quarantine(s->ledger, kind, q, why);
+        return fault_set(why, FAULT_REFUSED, "sandbox %.*s is not in quarantine", SLICE_ARG(q->name));
+    return revocations_append_suspension(s->ledger, kind, q, why);
 }
 
-static int print_done(const struct invocation *inv, const struct setting *s, enum revocation_kind kind,
-                      const struct quarantine *q, bool told)
+static int print_done(const struct invocation *inv, const struct order *s, enum revocation_kind kind,
+                      const struct suspension *q, bool told)
 {
     struct buf out = {0};
 
     if (inv->json) {
         buf_printf(&out, "{\"schema\":\"exeat.quarantine-%s/1\",\"sandbox\":", inv->command->name);
-        text_json(&out, q->sandbox);
+        text_json(&out, q->name);
         buf_printf(&out, ",\"by\":\"%s\"}\n", told ? "gateway" : "file");
         return command_print(inv, &out);
     }
-    buf_printf(&out, "%s %.*s", kind == REVOKE_QUARANTINE ? "in quarantine:" : "released:", SLICE_ARG(q->sandbox));
+    buf_printf(&out, "%s %.*s", kind == REVOKE_QUARANTINE ? "in quarantine:" : "released:", SLICE_ARG(q->name));
     if (told && kind == REVOKE_QUARANTINE)
         buf_text(&out, "; nothing of it goes out from now on, and what was open is cut\n");
     else if (told)
@@ -100,8 +49,8 @@ static int print_done(const struct invocation *inv, const struct setting *s, enu
 
 static int change(const struct invocation *inv, enum revocation_kind kind)
 {
-    struct quarantine q = {.sandbox = slice_of(inv->args[0]), .by = SLICE("file"), .uid = -1};
-    struct setting s = {0};
+    struct suspension q = {.name = slice_of(inv->args[0]), .by = SLICE("file"), .uid = -1};
+    struct order s = {0};
     struct fault why = {0};
     json_t *answer = NULL;
     bool absent = false, ok;
@@ -109,15 +58,15 @@ static int change(const struct invocation *inv, enum revocation_kind kind)
 
     if (kind == REVOKE_QUARANTINE)
         q.why = slice_of(option_text(inv->options, "why"));
-    ok = setting_load(&s, inv, &why) && revocation_check(kind, q.sandbox, &why);
-    if (ok && !(answer = ask(&s, inv->command->name, &q, &absent, &why)))
+    ok = order_open(&s, inv->config, &why) && revocation_check(kind, q.name, &why);
+    if (ok && !(answer = order_give(&s, "quarantine", inv->command->name, "sandbox", &q, &absent, &why)))
         ok = absent && write_down(&s, kind, &q, &why);
     if (ok)
         status = print_done(inv, &s, kind, &q, answer != NULL);
     else
         status = command_fail(inv, &why);
     json_decref(answer);
-    setting_clear(&s);
+    order_clear(&s);
     return status;
 }
 
@@ -133,9 +82,9 @@ static int run_release(const struct invocation *inv)
 
 /* ---- list ---- */
 
-static void gather(void *arg, const struct quarantine *q)
+static void gather(void *arg, const struct suspension *q)
 {
-    json_t *one = json_pack("{s:s%, s:s%, s:s%, s:s%}", "sandbox", q->sandbox.ptr, q->sandbox.len, "since", q->at.ptr,
+    json_t *one = json_pack("{s:s%, s:s%, s:s%, s:s%}", "sandbox", q->name.ptr, q->name.len, "since", q->at.ptr,
                             q->at.len, "by", q->by.ptr, q->by.len, "why", q->why.ptr, q->why.len);
 
     if (one && q->uid >= 0)
@@ -144,13 +93,13 @@ static void gather(void *arg, const struct quarantine *q)
 }
 
 /* What the file says (give); NULL and why. */
-static json_t *read_ledger(const struct setting *s, struct fault *why)
+static json_t *read_ledger(const struct order *s, struct fault *why)
 {
     struct revocations *r = revocations_read(s->ledger, why);
     json_t *list = r ? json_array() : NULL;
 
     if (r)
-        revocations_each_quarantine(r, gather, list);
+        revocations_each_suspension(r, REVOKE_QUARANTINE, gather, list);
     revocations_free(r);
     return list;
 }
@@ -162,7 +111,7 @@ static const char *text_of(const json_t *o, const char *key)
     return text ? text : "";
 }
 
-static bool is_listed(const struct setting *s, struct slice sandbox, bool *listed, struct fault *why)
+static bool is_listed(const struct order *s, struct slice sandbox, bool *listed, struct fault *why)
 {
     json_t *list = read_ledger(s, why), *one;
     size_t i;
@@ -199,7 +148,7 @@ static void print_json(struct buf *out, json_t *one)
 
 static int run_list(const struct invocation *inv)
 {
-    struct setting s = {0};
+    struct order s = {0};
     struct fault why = {0};
     struct buf out = {0};
     json_t *answer = NULL, *list = NULL, *one;
@@ -207,7 +156,7 @@ static int run_list(const struct invocation *inv)
     int status;
     size_t i;
 
-    if (setting_load(&s, inv, &why) && ((answer = ask(&s, "list", NULL, &absent, &why)) || absent))
+    if (order_open(&s, inv->config, &why) && ((answer = order_give(&s, "quarantine", "list", "sandbox", NULL, &absent, &why)) || absent))
         list = answer ? json_incref(json_object_get(answer, "sandboxes")) : read_ledger(&s, &why);
     json_array_foreach(list, i, one) {
         if (inv->json)
@@ -221,7 +170,7 @@ static int run_list(const struct invocation *inv)
     buf_free(&out);
     json_decref(list);
     json_decref(answer);
-    setting_clear(&s);
+    order_clear(&s);
     return status;
 }
 

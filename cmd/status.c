@@ -166,6 +166,14 @@ static void print_quarantined(struct buf *out, const json_t *one)
                text_of(one, "by"), why && *why ? ": " : "", why ? why : "");
 }
 
+static void print_closed_by_hand(struct buf *out, const json_t *one)
+{
+    const char *why = json_string_value(json_object_get(one, "why"));
+
+    buf_printf(out, "warning: service %s is closed: by hand, since %.19sZ, by %s%s%s\n", text_of(one, "service"), text_of(one, "since"),
+               text_of(one, "by"), why && *why ? ": " : "", why ? why : "");
+}
+
 /* Whose keys are away: its tokens are refused, now or at some time. */
 static void print_issuer(struct buf *out, const json_t *issuer)
 {
@@ -205,7 +213,7 @@ static void print_remarks(struct buf *out, const json_t *status)
     size_t i;
 
     if (json_array_size(json_object_get(status, "notes")) || json_array_size(json_object_get(status, "issuers")) || json_array_size(json_object_get(status, "waived")) ||
-        json_array_size(json_object_get(status, "closed")) ||
+        json_array_size(json_object_get(status, "closed")) || json_array_size(json_object_get(status, "closed_by_hand")) ||
         json_array_size(json_object_get(status, "quarantined")))
         buf_char(out, '\n');
     json_array_foreach(json_object_get(status, "quarantined"), i, item)
@@ -217,8 +225,11 @@ static void print_remarks(struct buf *out, const json_t *status)
     print_distrust(out, status);
     json_array_foreach(json_object_get(status, "notes"), i, item)
         buf_printf(out, "note: %s\n", json_is_string(item) ? json_string_value(item) : "?");
+    json_array_foreach(json_object_get(status, "closed_by_hand"), i, item)
+        print_closed_by_hand(out, item);
     json_array_foreach(json_object_get(status, "closed"), i, item)
-        buf_printf(out, "warning: service %s is closed: %s\n", text_of(item, "service"), text_of(item, "why"));
+        if (!json_is_true(json_object_get(item, "by_hand")))
+            buf_printf(out, "warning: service %s is closed: %s\n", text_of(item, "service"), text_of(item, "why"));
     json_array_foreach(json_object_get(status, "waived"), i, item)
         buf_printf(out, "warning: service %s is open without an audit (%s)\n", text_of(item, "service"),
                    text_of(item, "audit"));

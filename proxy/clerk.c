@@ -44,6 +44,7 @@ static struct clerk {
     uint32_t last_id;
     struct metrics metrics;
     struct metrics_page *pages;
+    struct revocations *revocations; /* services that are closed by hand */
 } clerk = {.publish_fd = -1, .admin_fd = -1};
 
 static void *must(void *p)
@@ -213,6 +214,8 @@ static void take_shared(struct slice name, int fd)
     struct slice prefix = SLICE("counters/");
     const struct counters *page;
 
+    if (slice_is(name, "revocations") && !(clerk.revocations = revocations_map(fd, &why)))
+        say_warning("revocations: %s", why.text);
     if (slice_starts(name, prefix)) {
         page = counters_map(fd, false, &why);
         if (page)
@@ -272,6 +275,7 @@ static void use_conf(const struct role_context *c)
 {
     clerk.metrics.generation = c->generation;
     clerk.metrics.policy = c->policy;
+    policy_use_revocations(c->policy, clerk.revocations);
 }
 
 static bool clerk_start(struct role_context *c, struct fault *why)

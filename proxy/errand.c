@@ -341,6 +341,11 @@ static void begin(void *arg)
         refuse(e, why.reason, &why);
         return;
     }
+    if (service_is_shut(s)) {
+        fault_reason(&why, REASON_SERVICE_CLOSED, "service %s was closed by hand", service_name(s));
+        refuse(e, why.reason, &why);
+        return;
+    }
     choose(e, s);
 }
 

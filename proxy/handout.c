@@ -184,7 +184,7 @@ void handout_assets(struct supervisor *s, struct process *p)
         give_named(p, MSG_SHARED, "pins", -1, pins_fd(s->assets.pins));
         give_named(p, MSG_SHARED, "spent", -1, spent_fd(s->assets.spent));
     }
-    if (p->role == ROLE_KEEPER)
+    if (p->role == ROLE_KEEPER || p->role == ROLE_PORTER || p->role == ROLE_CLERK)
         give_named(p, MSG_SHARED, "revocations", -1, revocations_fd(s->assets.revocations));
     keybox_hand(s, p);
     for (int i = 0; (p->role == ROLE_CLERK || p->role == ROLE_SCRIBE) && i < s->assets.n_workers; i++)

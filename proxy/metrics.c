@@ -133,7 +133,7 @@ static bool fact_of(const struct metrics *m, const struct service *s, enum fact 
 static void write_audits(struct buf *out, const struct metrics *m)
 {
     static const char *const facts[][2] = {
-        [FACT_OPEN] = {"exeat_service_open", "Is the service open: by its last audit, or because that is waived?"},
+        [FACT_OPEN] = {"exeat_service_open", "Is the service open: by its last audit, or because that is waived, and not closed by hand?"},
         [FACT_WAIVED] = {"exeat_service_audit_waived", "Services that are open although nobody audited them."},
         [FACT_AGE] = {"exeat_service_audit_age_seconds", "Since the last audit of the service ended, passed or not."},
     };

@@ -1,4 +1,4 @@
-/* What the admin socket may ask of the supervisor: status, revoke, quarantine, listener and reload. JSON in, JSON out. */
+/* What the admin socket may ask of the supervisor: status, revoke, quarantine, service, listener and reload. JSON in, JSON out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,11 +90,11 @@ static json_t *last_reload(const struct supervisor *s)
 
 static json_t *answer_status(const struct supervisor *s)
 {
-    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
+    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
                                EXEAT_VERSION, "generation", (json_int_t)s->generation, "uptime_s",
                                (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "supervisor", supervisor(),
                                "roles", roles(s), "listeners", listener_list(s), "notes", notes(s), "reload",
-                               last_reload(s), "quarantined", quarantine_list(s));
+                               last_reload(s), "quarantined", quarantine_list(s), "closed_by_hand", closure_list(s));
 
     return json_pack("{s:b, s:o}", "ok", 1, "status", status);
 }
@@ -127,7 +127,7 @@ static json_t *answer_revoke(struct supervisor *s, const struct asker *who, json
     enum revocation_kind kind;
 
     if (!kind_name || !value || !revocation_kind_find(slice_of(kind_name), &kind) ||
-        revocation_is_quarantine(kind))
+        revocation_is_suspension(kind))
         return refuse("revoke wants kind (jti, sandbox, issued-before) and value");
     if (!revocations_add(s->assets.revocations, kind, slice_of(value), until, &why))
         return refuse(why.text);
@@ -151,6 +151,8 @@ bool orders_take(struct supervisor *s, const struct asker *who, struct slice tex
         answer = answer_revoke(s, who, request);
     else if (command && strcmp(command, "quarantine") == 0)
         answer = quarantine_order(s, who, request);
+    else if (command && strcmp(command, "service") == 0)
+        answer = closure_order(s, who, request);
     else if (command && strcmp(command, "listener") == 0)
         answer = listener_order(s, who, request);
     else

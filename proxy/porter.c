@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/pack.h"
+#include "base/say.h"
 #include "net/name.h"
 #include "proxy/desk.h"
 #include "proxy/errand.h"
@@ -44,6 +45,7 @@ static struct porter {
     struct role_context *context;
     struct recorder *recorder;
     struct bounds *bounds; /* of every office */
+    struct revocations *revocations; /* services that are closed by hand */
     struct office *office; /* in force */
     struct office *before; /* the one before it, until no worker decides by its policy any more */
     struct office *next;   /* built */
@@ -314,8 +316,12 @@ static void porter_on_peer(struct role_context *c, enum role peer, int index, in
 
 static void porter_on_resource(struct role_context *c, enum role_message type, struct slice name, bool flag, int fd)
 {
-    (void)c, (void)type, (void)name, (void)flag;
-    close(fd); /* the porter needs none */
+    struct fault why = {0};
+
+    (void)c, (void)flag;
+    if (type == MSG_SHARED && slice_is(name, "revocations") && !(porter.revocations = revocations_map(fd, &why)))
+        say_warning("revocations: %s", why.text);
+    close(fd);
 }
 
 /* Everything the gateway itself listens on. What is under way is held against the new list from here on. */
@@ -388,6 +394,9 @@ static bool porter_gather(struct role_context *c, struct fault *why)
     take_context(c);
     if (!porter.bounds)
         return fault_set(why, FAULT_MISSING, "nobody has said where the gateway listens");
+    if (!porter.revocations)
+        return fault_set(why, FAULT_MISSING, "no revocations were handed over");
+    policy_use_revocations(c->policy, porter.revocations);
     porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, porter.bounds, NULL, why);
     read_shares(c->conf);
     return porter.office != NULL;
@@ -404,6 +413,7 @@ static bool porter_start(struct role_context *c, struct fault *why)
 
 static bool porter_prepare(struct role_context *c, const struct role_set *next, struct fault *why)
 {
+    policy_use_revocations(next->policy, porter.revocations);
     porter.next = office_new(c->loop, porter.recorder, next->conf, next->policy, porter.bounds, porter.office, why);
     return porter.next != NULL;
 }

@@ -19,13 +19,13 @@ void authority_changed(struct supervisor *s)
             process_tell(&s->processes[i], MSG_AUTHORITY, NULL, -1);
 }
 
-static void record(struct supervisor *s, enum revocation_kind kind, const struct quarantine *q)
+static void record(struct supervisor *s, enum revocation_kind kind, const struct suspension *q)
 {
     struct record_writer w = recorder_begin(s->recorder, RECORD_REVOCATION);
 
     record_text(&w, FIELD_KEY, slice_of(revocation_kind_name(kind)));
-    record_text(&w, FIELD_VALUE, q->sandbox);
-    record_text(&w, FIELD_SANDBOX, q->sandbox);
+    record_text(&w, FIELD_VALUE, q->name);
+    record_text(&w, FIELD_SANDBOX, q->name);
     if (q->why.len)
         record_text(&w, FIELD_DETAIL, q->why);
     record_text(&w, FIELD_BY, q->by);
@@ -34,12 +34,9 @@ static void record(struct supervisor *s, enum revocation_kind kind, const struct
     recorder_end(s->recorder, &w, NULL);
 }
 
-static bool carry_out(struct supervisor *s, enum revocation_kind kind, const struct quarantine *q, struct fault *why)
+static bool carry_out(struct supervisor *s, enum revocation_kind kind, const struct suspension *q, struct fault *why)
 {
-    bool ok = kind == REVOKE_QUARANTINE ? revocations_quarantine(s->assets.revocations, q, why)
-                                        : revocations_release(s->assets.revocations, q, why);
-
-    if (!ok)
+    if (!revocations_suspend(s->assets.revocations, kind, q, why))
         return false;
     record(s, kind, q);
     authority_changed(s);
@@ -48,9 +45,9 @@ static bool carry_out(struct supervisor *s, enum revocation_kind kind, const str
 
 /* ---- by the admin socket ---- */
 
-static void list_one(void *arg, const struct quarantine *q)
+static void list_one(void *arg, const struct suspension *q)
 {
-    json_t *one = json_pack("{s:s%, s:s%, s:s%, s:s%}", "sandbox", q->sandbox.ptr, q->sandbox.len, "since", q->at.ptr,
+    json_t *one = json_pack("{s:s%, s:s%, s:s%, s:s%}", "sandbox", q->name.ptr, q->name.len, "since", q->at.ptr,
                             q->at.len, "by", q->by.ptr, q->by.len, "why", q->why.ptr, q->why.len);
 
     if (one && q->uid >= 0)
@@ -62,7 +59,7 @@ json_t *quarantine_list(const struct supervisor *s)
 {
     json_t *list = json_array();
 
-    revocations_each_quarantine(s->assets.revocations, list_one, list);
+    revocations_each_suspension(s->assets.revocations, REVOKE_QUARANTINE, list_one, list);
     return list;
 }
 
@@ -70,7 +67,7 @@ json_t *quarantine_order(struct supervisor *s, const struct asker *who, const js
 {
     const char *action = json_string_value(json_object_get(request, "action"));
     const char *sandbox = json_string_value(json_object_get(request, "sandbox"));
-    struct quarantine q = {slice_of(sandbox), SLICE("admin"), slice_of(json_string_value(json_object_get(request, "why"))),
+    struct suspension q = {slice_of(sandbox), SLICE("admin"), slice_of(json_string_value(json_object_get(request, "why"))),
                            (int64_t)who->uid, slice_of("")};
     struct fault why = {0};
     bool ok;
@@ -92,7 +89,7 @@ json_t *quarantine_order(struct supervisor *s, const struct asker *who, const js
 
 static void put_in(struct supervisor *s, struct slice sandbox, const char *text)
 {
-    struct quarantine q = {sandbox, SLICE("gateway"), slice_of(text), -1, slice_of("")};
+    struct suspension q = {sandbox, SLICE("gateway"), slice_of(text), -1, slice_of("")};
     struct fault why = {0};
 
     if (carry_out(s, REVOKE_QUARANTINE, &q, &why))
@@ -106,34 +103,20 @@ static void convict(void *arg, struct slice sandbox)
     put_in(arg, sandbox, "it had a request in flight at three crashes of a worker");
 }
 
-struct search {
-    struct slice sandbox;
-    bool found;
-};
-
-static void compare(void *arg, const struct quarantine *q)
-{
-    struct search *s = arg;
-
-    s->found = s->found || slice_equals(q->sandbox, s->sandbox);
-}
-
 /* Several of its requests may carry one at once; the first puts it in. */
 bool quarantine_leak(struct supervisor *s, struct slice payload)
 {
     struct unpack u = unpack_start(payload);
-    struct search search = {.sandbox = unpack_bytes(&u)};
-    struct slice canary = slice_cut(unpack_bytes(&u), 0, 80);
+    struct slice sandbox = unpack_bytes(&u), canary = slice_cut(unpack_bytes(&u), 0, 80);
     char text[120];
 
-    if (!unpack_done(&u) || !revocation_check(REVOKE_QUARANTINE, search.sandbox, NULL))
+    if (!unpack_done(&u) || !revocation_check(REVOKE_QUARANTINE, sandbox, NULL))
         return false;
     if (strcmp(conf_text(conf_section(s->config->conf, "canaries"), "on-leak"), "quarantine") != 0)
         return true; /* of the configuration before */
-    revocations_each_quarantine(s->assets.revocations, compare, &search);
     snprintf(text, sizeof text, "it sent canary %.*s", SLICE_ARG(canary));
-    if (!search.found)
-        put_in(s, search.sandbox, text);
+    if (!revocations_suspends(s->assets.revocations, REVOKE_QUARANTINE, sandbox))
+        put_in(s, sandbox, text);
     return true;
 }
 

@@ -46,8 +46,11 @@ static json_t *closed(const struct service *s, int64_t now_s)
     struct buf why = {0};
     json_t *one;
 
-    attested_explain(service_attested(s), now_s, &why);
-    one = json_pack("{s:s, s:s%}", "service", service_name(s), "why", buf_slice(&why).ptr, buf_len(&why));
+    if (service_is_shut(s))
+        buf_text(&why, "by hand; see: exeat service list");
+    else
+        attested_explain(service_attested(s), now_s, &why);
+    one = json_pack("{s:s, s:s%, s:b}", "service", service_name(s), "why", buf_slice(&why).ptr, buf_len(&why), "by_hand", service_is_shut(s));
     buf_free(&why);
     return one;
 }
@@ -60,7 +63,7 @@ static void add_services(json_t *status, const struct metrics *m)
     for (size_t i = 0; m->policy && i < policy_count(m->policy); i++) {
         const struct service *s = policy_service(m->policy, i);
 
-        if (service_is_waived(s))
+        if (service_is_waived(s) && !service_is_shut(s))
             json_array_append_new(is_waived, waived(s));
         else if (service_is_open(s, m->now_s))
             json_array_append_new(is_audited, audited(s));

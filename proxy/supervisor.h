@@ -99,6 +99,12 @@ struct json_t *quarantine_list(const struct supervisor *s);
 void quarantine_crash(struct supervisor *s, const struct process *worker);
 /* MSG_LEAKED: in, when canaries.on-leak says so. False: it is malformed. */
 bool quarantine_leak(struct supervisor *s, struct slice payload);
+/*
+ * proxy/closure.c: services that are closed by hand. The order of an admin and its answer (give); those that are (give). A service
+ * that is opened is what its audit says.
+ */
+struct json_t *closure_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
+struct json_t *closure_list(const struct supervisor *s);
 /* proxy/listener.c: listeners that come and go while the gateway runs. The order of an admin and its answer; all there are (give). */
 struct json_t *listener_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
 struct json_t *listener_list(const struct supervisor *s);

@@ -347,6 +347,8 @@ static bool check_authority(const struct identity *i, const struct handoff *h, c
         return fault_reason(why, REASON_TOKEN_REVOKED, "the token was revoked");
     if (revocations_quarantines(vault.revocations, i))
         return fault_reason(why, REASON_SANDBOX_QUARANTINED, "the sandbox is in quarantine");
+    if (revocations_closes(vault.revocations, revocation_service_mark(slice_of(h->service))))
+        return fault_reason(why, REASON_SERVICE_CLOSED, "service %s was closed by hand", h->service);
     if (!token_is_in_place(i, place->listener, place->certificate, why))
         return false;
     return identity_has_scope(i, h->scope) ||

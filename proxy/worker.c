@@ -74,6 +74,15 @@ static enum reason taken_away(const struct worker *w, const struct identity *i)
     return i && revocations_quarantines(w->revocations, i) ? REASON_SANDBOX_QUARANTINED : REASON_NONE;
 }
 
+/* Of the tunnel it stands in, or of its request. */
+static enum reason closed_behind(const struct session *s)
+{
+    const struct service *through = s->tunnel.open ? policy_find(s->worker->role->policy, s->tunnel.host, s->tunnel.port) : NULL;
+    const struct service *to = s->exchange ? s->exchange->decision.service : NULL;
+
+    return (through && service_is_shut(through)) || (to && service_is_shut(to)) ? REASON_SERVICE_CLOSED : REASON_NONE;
+}
+
 static void cut_revoked(struct worker *w)
 {
     struct session *next;
@@ -84,6 +93,8 @@ static void cut_revoked(struct worker *w)
         next = TAILQ_NEXT(s, link);
         if (!why && s->exchange)
             why = taken_away(w, s->exchange->identity);
+        if (!why)
+            why = closed_behind(s);
         if (why)
             session_cut(s, why);
     }
@@ -190,6 +201,7 @@ static bool read_authority(struct worker *w, struct fault *why)
     close(spent_fd_given); /* a file of the state: nothing of it is open here */
     if (!w->revocations || !w->pins || !w->spent)
         return false;
+    policy_use_revocations(w->role->policy, w->revocations);
     w->verifier = verifier_new(w->terms->issuers, w->gateway, w->revocations, w->limits.token_cache);
     verifier_limit_failures(w->verifier, (unsigned)w->limits.token_failures);
     verifier_use_pins(w->verifier, w->pins);
@@ -339,6 +351,7 @@ static bool start(struct role_context *c, struct fault *why)
 static bool prepare_terms(struct role_context *c, const struct role_set *next, struct fault *why)
 {
     (void)c;
+    policy_use_revocations(next->policy, worker.revocations);
     if ((next_terms = terms_new(next, worker.terms, why)))
         keyring_apply(worker.keyring, next_terms->issuers);
     return next_terms != NULL;

@@ -26,7 +26,7 @@ REGISTRY = {m[1]: SimpleNamespace(status=int(m[2]), error=m[3]) for m in
 # What only a role out of its mind brings about: unit tests send its messages, and test_jail.py takes one over.
 IN_UNIT_TESTS = {"dial_unlisted": "porter.c", "role_violation": "warden.c"}
 # Each over a limit of its own, in a gateway where that is small.
-IN_OTHER_TESTS = {"gateway_exhausted": "test_exhaustion.py", "sandbox_quarantined": "test_quarantine.py", "token_spent": "test_single_use.py",
+IN_OTHER_TESTS = {"gateway_exhausted": "test_exhaustion.py", "sandbox_quarantined": "test_quarantine.py", "service_closed": "test_service.py", "token_spent": "test_single_use.py",
                   "handoff_undeclared": "test_handoffs.py", "handoff_unreadable": "test_handoffs.py",
                   "token_unmapped": "test_pipelines.py", "issuer_unavailable": "test_pipelines.py",
                   "token_key_unpublished": "test_pipelines.py",

@@ -65,7 +65,7 @@ static const struct {
 static void grants_by_token(struct bench *b)
 {
     assert_true(revocations_add(b->revocations, REVOKE_JTI, SLICE("taken-back"), 0, NULL));
-    assert_true(revocations_quarantine(b->revocations, &(struct quarantine){.sandbox = SLICE("vm-held"), .by = SLICE("admin")}, NULL));
+    assert_true(revocations_suspend(b->revocations, REVOKE_QUARANTINE, &(struct suspension){.name = SLICE("vm-held"), .by = SLICE("admin")}, NULL));
     for (size_t i = 0; i < sizeof grants_asked / sizeof *grants_asked; i++) {
         char *token = token_of(b, &grants_asked[i].token);
 
@@ -77,6 +77,28 @@ static void grants_by_token(struct bench *b)
             must_record(b, *grants_asked[i].answer == 'B' ? "\"action\":\"allow\"" : "\"action\":\"deny\"");
         free(token);
     }
+}
+
+static void grants_nothing_for_what_is_closed(struct bench *b)
+{
+    const struct suspension shut = {.name = SLICE("registry"), .by = SLICE("admin")};
+    char *token = token_of(b, &(struct shown){"gw.test", "a b", "good", 0, 600, NULL, NULL});
+
+    assert_true(revocations_suspend(b->revocations, REVOKE_CLOSE, &shut, NULL));
+    ask_grant(b, "registry", token);
+    assert_string_equal(b->granted, "service_closed");
+    must_record(b, "\"action\":\"deny\"");
+    assert_true(revocations_suspend(b->revocations, REVOKE_OPEN, &shut, NULL));
+    ask_grant(b, "registry", token);
+    assert_true(slice_starts(slice_of(b->granted), SLICE("Bearer ")));
+    free(token);
+}
+
+static void a_service_closed_by_hand_has_no_grants(void **state)
+{
+    grant_tests = true;
+    assert_int_equal(status_of(state, grants_nothing_for_what_is_closed, ACKNOWLEDGES), 0);
+    grant_tests = false;
 }
 
 static void grants(void **state)
@@ -179,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(grants),
+        ROW(a_service_closed_by_hand_has_no_grants),
         ROW(a_bound_token_is_good_in_its_place_alone),
         ROW(a_grant_is_short),
         ROW(no_record_no_grant),

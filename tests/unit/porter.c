@@ -31,6 +31,8 @@ static const struct row {
      {"\"reason\":\"dial_unlisted\"", "\"severity\":\"high\"", "\"host\":\"evil.test\""}, false},
     {"a listed host on a port that is not", "fixed.test", 8443, NULL, REASON_DIAL_UNLISTED,
      {"\"reason\":\"dial_unlisted\"", "\"port\":8443"}, false},
+    {"a service that is closed by hand", "shut.test", 443, NULL, REASON_SERVICE_CLOSED,
+     {"\"reason\":\"service_closed\"", "\"outcome\":\"refused\"", "service shut was closed by hand"}, false},
     {"a name that points to loopback", "rebound.test", PORT, NULL, REASON_ADDRESS_DENIED,
      {"\"reason\":\"address_denied\"", "127.0.0.1:39181 (loopback)", "\"severity\":\"high\""}, false},
     {"a name that points to cloud metadata", "metadata.test", PORT, NULL, REASON_ADDRESS_DENIED,

@@ -18,6 +18,7 @@
 #include "proxy/config.h"
 #include "tests/unit/nameserver.h"
 #include "tests/unit/record_fixture.h"
+#include "tests/unit/scratch.h"
 
 enum { PORT = 39181, CLOSED_PORT = 39182, PUBLISH_PORT = 39183, EXCHANGE_BYTE = 0xab };
 
@@ -49,6 +50,9 @@ static const char services[] =
     "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
     "  chosen:\n"
     "    hosts: [chosen.test]\n    addresses: [\"127.9.9.9:39184\"]\n"
+    "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
+    "  shut:\n"
+    "    hosts: [shut.test]\n    addresses: [\"127.0.0.1:39181\"]\n"
     "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
     "  own:\n"
     "    hosts: [own.test]\n    addresses: [\"127.0.0.1:39183\"]\n"
@@ -300,6 +304,24 @@ static inline void tell_own(void)
     buf_free(&payload);
 }
 
+/* One service is closed by hand. */
+static inline void tell_revocations(void)
+{
+    const struct suspension shut = {.name = SLICE("shut"), .by = SLICE("admin")};
+    struct revocations *r;
+    struct scratch s;
+    char *path;
+
+    scratch_make(&s);
+    path = file_join(s.path, "revocations");
+    assert_non_null(r = revocations_create(path, NULL));
+    assert_true(revocations_suspend(r, REVOKE_CLOSE, &shut, NULL));
+    porter_ops.on_resource(&bench.context, MSG_SHARED, SLICE("revocations"), false, dup(revocations_fd(r)));
+    revocations_free(r);
+    free(path);
+    scratch_remove(&s);
+}
+
 static inline int bench_set_up(void **state)
 {
     struct fault why = {0};
@@ -324,6 +346,8 @@ static inline int bench_set_up(void **state)
     bench.supervisor = channel_new(bench.loop, pair[1], &supervisor_handler, NULL);
     assert_false(porter_ops.gather(&bench.context, &why)); /* not before it knows what is never to be dialled */
     tell_own();
+    assert_false(porter_ops.gather(&bench.context, &why)); /* nor before it knows what is closed */
+    tell_revocations();
     if (!porter_ops.gather(&bench.context, &why) || !porter_ops.start(&bench.context, &why))
         fail_msg("%s", why.text);
     scribe_says(MSG_RECORDED, 0);

@@ -397,14 +397,14 @@ static bool is_quarantined(const struct revocations *r, const char *sandbox)
     return has;
 }
 
-static struct quarantine named(const char *sandbox, const char *why)
+static struct suspension named(const char *sandbox, const char *why)
 {
-    return (struct quarantine){slice_of(sandbox), SLICE("admin"), slice_of(why), 1000, slice_of("")};
+    return (struct suspension){slice_of(sandbox), SLICE("admin"), slice_of(why), 1000, slice_of("")};
 }
 
-static void list_one(void *arg, const struct quarantine *q)
+static void list_one(void *arg, const struct suspension *q)
 {
-    buf_printf(arg, "%.*s/%.*s/%.*s/%lld/%d ", SLICE_ARG(q->sandbox), SLICE_ARG(q->by), SLICE_ARG(q->why), (long long)q->uid,
+    buf_printf(arg, "%.*s/%.*s/%.*s/%lld/%d ", SLICE_ARG(q->name), SLICE_ARG(q->by), SLICE_ARG(q->why), (long long)q->uid,
                (int)(q->at.len > 20));
 }
 
@@ -412,7 +412,7 @@ static void assert_list(const struct revocations *r, const char *expected)
 {
     struct buf out = {0};
 
-    revocations_each_quarantine(r, list_one, &out);
+    revocations_each_suspension(r, REVOKE_QUARANTINE, list_one, &out);
     buf_char(&out, '\0');
     assert_string_equal(buf_slice(&out).ptr, expected);
     buf_free(&out);
@@ -421,27 +421,27 @@ static void assert_list(const struct revocations *r, const char *expected)
 static void a_sandbox_is_in_quarantine_until_it_is_released(void **state)
 {
     struct revocations *r = create(), *worker = revocations_map(revocations_fd(r), NULL);
-    struct quarantine one = named("vm1", "it sent a canary"), two = named("vm2", "");
+    struct suspension one = named("vm1", "it sent a canary"), two = named("vm2", "");
     uint64_t version = revocations_version(worker);
     struct fault why = {0};
 
     (void)state;
     assert_false(is_quarantined(worker, "vm1"));
-    assert_true(revocations_quarantine(r, &one, NULL));
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &one, NULL));
     assert_true(is_quarantined(worker, "vm1"));
     assert_false(is_quarantined(worker, "vm10"));
     assert_int_not_equal(revocations_version(worker), version);
-    assert_true(revocations_quarantine(r, &two, NULL));
-    assert_true(revocations_quarantine(r, &one, NULL)); /* twice is once */
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &two, NULL));
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &one, NULL)); /* twice is once */
     assert_list(r, "vm1/admin/it sent a canary/1000/1 vm2/admin//1000/1 ");
-    assert_true(revocations_release(r, &one, NULL));
+    assert_true(revocations_suspend(r, REVOKE_RELEASE, &one, NULL));
     assert_false(is_quarantined(worker, "vm1"));
     assert_true(is_quarantined(worker, "vm2"));
-    assert_false(revocations_release(r, &one, &why));
+    assert_false(revocations_suspend(r, REVOKE_RELEASE, &one, &why));
     assert_int_equal(why.kind, FAULT_MISSING);
-    assert_true(revocations_release(r, &two, NULL));
+    assert_true(revocations_suspend(r, REVOKE_RELEASE, &two, NULL));
     assert_false(is_quarantined(worker, "vm2"));
-    assert_true(revocations_quarantine(r, &one, NULL));
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &one, NULL));
     assert_true(is_quarantined(worker, "vm1"));
     revocations_free(worker);
     revocations_free(r);
@@ -450,28 +450,58 @@ static void a_sandbox_is_in_quarantine_until_it_is_released(void **state)
 static void a_revocation_of_the_sandbox_is_another_thing(void **state)
 {
     struct revocations *r = create();
-    struct quarantine one = named("vm1", "");
+    struct suspension one = named("vm1", "");
 
     (void)state;
     assert_true(revocations_add(r, REVOKE_SANDBOX, SLICE("vm1"), 0, NULL));
-    assert_true(revocations_quarantine(r, &one, NULL));
-    assert_true(revocations_release(r, &one, NULL));
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &one, NULL));
+    assert_true(revocations_suspend(r, REVOKE_RELEASE, &one, NULL));
     assert_true(is_revoked(r, "j", "vm1", 1, 1));
     revocations_free(r);
 }
 
+static void a_service_is_closed_until_it_is_opened(void **state)
+{
+    struct suspension npm = named("npm", "it relays"), vm = named("npm", "");
+    struct identity_mark mark = revocation_service_mark(SLICE("npm")), other = revocation_service_mark(SLICE("git"));
+    struct revocations *r = create(), *mapped;
+    struct fault why = {0};
+
+    (void)state;
+    mapped = revocations_map(revocations_fd(r), NULL);
+    assert_false(revocations_closes(mapped, mark));
+    assert_false(revocations_suspend(r, REVOKE_OPEN, &npm, &why));
+    assert_int_equal(why.kind, FAULT_MISSING);
+    assert_true(revocations_suspend(r, REVOKE_CLOSE, &npm, NULL));
+    assert_true(revocations_closes(mapped, mark) && !revocations_closes(mapped, other));
+    assert_true(revocations_suspends(r, REVOKE_CLOSE, npm.name) && !revocations_suspends(r, REVOKE_QUARANTINE, npm.name));
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &vm, NULL)); /* a sandbox may be called as a service is */
+    assert_true(revocations_suspend(r, REVOKE_RELEASE, &vm, NULL));
+    assert_true(revocations_closes(mapped, mark));
+    revocations_free(r);
+    r = create(); /* a restart, which writes the file anew */
+    assert_true(revocations_closes(r, mark) && revocations_suspends(r, REVOKE_CLOSE, npm.name));
+    assert_true(revocations_suspend(r, REVOKE_OPEN, &npm, NULL));
+    assert_false(revocations_closes(r, mark));
+    revocations_free(r);
+    r = create();
+    assert_false(revocations_closes(r, mark));
+    revocations_free(r);
+    revocations_free(mapped);
+}
+
 static void quarantines_survive_a_restart_and_released_ones_leave_the_file(void **state)
 {
-    struct quarantine one = named("vm1", "why \"so\""), two = named("vm2", "");
+    struct suspension one = named("vm1", "why \"so\""), two = named("vm2", "");
     struct revocations *r = create();
     struct buf text = {0};
 
     (void)state;
-    assert_true(revocations_quarantine(r, &one, NULL));
-    assert_true(revocations_quarantine(r, &two, NULL));
-    assert_true(revocations_release(r, &two, NULL));
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &one, NULL));
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &two, NULL));
+    assert_true(revocations_suspend(r, REVOKE_RELEASE, &two, NULL));
     revocations_free(r);
-    assert_true(revocations_append_quarantine(path, REVOKE_QUARANTINE, &(struct quarantine){SLICE("vm3"), SLICE("file"), SLICE(""), -1, SLICE("")}, NULL));
+    assert_true(revocations_append_suspension(path, REVOKE_QUARANTINE, &(struct suspension){SLICE("vm3"), SLICE("file"), SLICE(""), -1, SLICE("")}, NULL));
     r = create();
     assert_true(is_quarantined(r, "vm1"));
     assert_false(is_quarantined(r, "vm2"));
@@ -481,7 +511,7 @@ static void quarantines_survive_a_restart_and_released_ones_leave_the_file(void 
     assert_true(slice_search(buf_slice(&text), SLICE("vm2")) < 0);
     buf_free(&text);
     revocations_free(r);
-    assert_true(revocations_append_quarantine(path, REVOKE_RELEASE, &one, NULL));
+    assert_true(revocations_append_suspension(path, REVOKE_RELEASE, &one, NULL));
     r = create();
     assert_false(is_quarantined(r, "vm1"));
     revocations_free(r);
@@ -496,10 +526,10 @@ static void names_that_no_token_can_have_are_refused(void **state)
     memset(longest, 'x', sizeof longest);
     longest[129] = '\0';
     for (int i = 0; i < 3; i++) {
-        struct quarantine q = named(i == 0 ? "" : i == 1 ? "a b" : longest, "");
+        struct suspension q = named(i == 0 ? "" : i == 1 ? "a b" : longest, "");
         struct fault why = {0};
 
-        assert_false(revocations_quarantine(r, &q, &why));
+        assert_false(revocations_suspend(r, REVOKE_QUARANTINE, &q, &why));
         assert_non_null(strstr(why.text, "a sandbox "));
     }
     assert_false(file_exists(path));
@@ -527,6 +557,7 @@ int main(void)
         ROW(a_sandbox_is_in_quarantine_until_it_is_released),
         ROW(a_revocation_of_the_sandbox_is_another_thing),
         ROW(quarantines_survive_a_restart_and_released_ones_leave_the_file),
+        ROW(a_service_is_closed_until_it_is_opened),
         ROW(names_that_no_token_can_have_are_refused),
     };
 
