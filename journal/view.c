@@ -96,8 +96,10 @@ void view_put_request(struct buf *out, const json_t *record)
         view_put(out, method);
         buf_char(out, ' ');
     }
-    if (scheme)
-        buf_printf(out, "%.10s://", scheme);
+    if (scheme) {
+        view_put(out, scheme);
+        buf_text(out, "://");
+    }
     if (host)
         view_put(out, host);
     else

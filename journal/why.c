@@ -205,7 +205,8 @@ static void put_text(struct buf *out, const struct join *j, const json_t *story,
 {
     const char *ts = view_text(last_of(j->records, j->id, RECORD_DECISION), "ts");
 
-    buf_printf(out, "Exchange %s", j->id);
+    buf_text(out, "Exchange ");
+    view_put(out, j->id);
     if (ts) {
         buf_text(out, ", ");
         view_put(out, ts);
@@ -213,9 +214,12 @@ static void put_text(struct buf *out, const struct join *j, const json_t *story,
     buf_text(out, "\n");
     for (size_t i = 0; i < json_array_size(story); i++)
         buf_printf(out, "%s\n", json_string_value(json_array_get(story, i)));
-    for (size_t i = 0; i < json_array_size(others); i++)
-        buf_printf(out, "%s%s%s", i ? ", " : "The same short id also fits: ", json_string_value(json_array_get(others, i)),
-                   i + 1 == json_array_size(others) ? ".\n" : "");
+    for (size_t i = 0; i < json_array_size(others); i++) {
+        buf_text(out, i ? ", " : "The same short id also fits: ");
+        view_put(out, json_string_value(json_array_get(others, i)));
+    }
+    if (json_array_size(others))
+        buf_text(out, ".\n");
 }
 
 static void set_text(json_t *o, const char *key, const json_t *record, const char *name)

@@ -359,6 +359,31 @@ static void hostile_text_stays_text(void **state)
     journal_close(&j);
 }
 
+/* Whoever can write to the file writes what no record of ours holds. */
+static void a_line_put_there_by_hand_stays_text(void **state)
+{
+    static const struct {
+        const char *line, *said;
+    } rows[] = {
+        {"{\"kind\":\"decision\",\"id\":\"" DENIED "\",\"http\":{\"scheme\":\"h\\u001b[2J\",\"host\":\"npm.example\"}}\n", "h\\x1b[2J://npm"},
+        {"{\"kind\":\"decision\",\"id\":\"\\u001b[2J-b302099ccccc\"}\n", "Exchange \\x1b[2J-b302099ccccc"},
+        {"{\"kind\":\"decision\",\"id\":\"" TWIN "\"}\n", "also fits: "},
+    };
+    struct journal j;
+    char *text;
+
+    (void)state;
+    journal_open(&j, 1 << 20);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        scratch_put(&j.scratch, "000000000001.ndjson", O_APPEND, slice_of(rows[i].line));
+        text = ask(&j, "99ccccc", NULL);
+        must_say(text, rows[i].said);
+        must_not_say(text, "\x1b");
+        free(text);
+    }
+    journal_close(&j);
+}
+
 static void as_json_it_is_one_object_with_the_records(void **state)
 {
     struct journal j;
@@ -411,6 +436,7 @@ int main(void)
         cmocka_unit_test(an_id_that_is_not_there_is_a_negative_answer),
         cmocka_unit_test(the_last_refused_is_found_behind_what_was_allowed),
         cmocka_unit_test(hostile_text_stays_text),
+        cmocka_unit_test(a_line_put_there_by_hand_stays_text),
         cmocka_unit_test(as_json_it_is_one_object_with_the_records),
         cmocka_unit_test(every_reason_is_a_sentence),
     };
