@@ -193,24 +193,6 @@ static bool find_realm(const struct turn *x, struct slice *realm)
     return slice_search(*realm, SLICE("://")) > 0;
 }
 
-/* Which of the target's URLs leads there; false: none, and nothing may be sent. */
-static bool find_base(const struct evidence *e, struct slice url, unsigned *base, struct slice *path)
-{
-    struct buf own = {0};
-    bool found = false;
-
-    for (unsigned i = 0; i < e->target->n_base && !found; i++) {
-        buf_clear(&own);
-        target_url(e->target, i, &own);
-        if ((found = slice_starts_nocase(url, buf_slice(&own)))) {
-            *base = i;
-            *path = slice_from(url, buf_len(&own));
-        }
-    }
-    buf_free(&own);
-    return found;
-}
-
 static void send_token_endpoint(struct evidence *e)
 {
     struct slice realm, path;
@@ -220,7 +202,7 @@ static void send_token_endpoint(struct evidence *e)
         evidence_na(e, "no challenge names a token endpoint");
         return;
     }
-    if (!find_base(e, realm, &base, &path)) {
+    if (!target_finds(e->target, realm, &base, &path)) {
         evidence_missing(e, "the token endpoint that the challenge names is not in the manifest (url, also)");
         return;
     }
@@ -281,7 +263,7 @@ static void ask_admin(struct evidence *e, const char *text)
     struct slice path = slice_of(text);
     unsigned base = 0;
 
-    if (slice_search(path, SLICE("://")) > 0 && e->target->dialect != DIALECT_PROXY && !find_base(e, slice_of(text), &base, &path)) {
+    if (slice_search(path, SLICE("://")) > 0 && e->target->dialect != DIALECT_PROXY && !target_finds(e->target, slice_of(text), &base, &path)) {
         evidence_missing(e, "%.80s is not below url or also", text);
         return;
     }

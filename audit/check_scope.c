@@ -1,8 +1,9 @@
-/* AS, DE: whose token, for what, and what it can be turned into. */
+/* AS: whose token, for what. */
 #include <jansson.h>
 #include <stdlib.h>
 
 #include "audit/check.h"
+#include "audit/grant.h"
 #include "audit/probes.h"
 #include "audit/state.h"
 
@@ -40,6 +41,44 @@ static void send_no_audience(struct evidence *e)
 {
     if (token_can_be_made(e))
         token_show(e, &(struct mold){.claims = "{\"aud\":null}"}, "no aud", 0);
+}
+
+/* ---- AS-4 ---- */
+
+enum { TAG_OWN_RESOURCE = 20, TAG_OTHER_RESOURCE, TAG_SHOWN };
+
+static void show_granted(struct evidence *e, const struct turn *x, const char *variant)
+{
+    const char *token = grant_token(e, x);
+
+    if (token)
+        ask(e, (struct probe){.path = token_place(e)->path, .who = WHO_TOKEN, .token = token, .variant = variant, .tag = TAG_SHOWN + x->tag});
+}
+
+static void send_resource(struct evidence *e)
+{
+    const char *own = target_text(e->target, "token-endpoint.resource"), *scope = target_text(e->target, "token-endpoint.scope");
+
+    if (!token_counts(e) || !grant_has_place(e))
+        return;
+    show_granted(e, grant_ask(e, (struct grant){.type = GRANT_CLIENT, .scope = scope, .resource = own, .variant = "a token for this service", .tag = TAG_OWN_RESOURCE}), "the token for this service");
+    show_granted(e, grant_ask(e, (struct grant){.type = GRANT_CLIENT, .scope = scope, .resource = "https://other.example/", .variant = "a token for another service", .tag = TAG_OTHER_RESOURCE}),
+                 "the token for another service");
+}
+
+static void judge_resource(const struct evidence *e, struct finding *f)
+{
+    size_t i = 0, j = 0, k = 0;
+    const struct turn *own = tagged(e, TAG_SHOWN + TAG_OWN_RESOURCE, &i), *other = tagged(e, TAG_SHOWN + TAG_OTHER_RESOURCE, &j), *asked = tagged(e, TAG_OTHER_RESOURCE, &k);
+
+    if (!own || !is_let_in(token_place(e), own))
+        finding_set(f, VERDICT_INCONCLUSIVE, own ? "a token for this service is not accepted here: token-endpoint.scope, token-endpoint.resource?" : "the endpoint gave no token for this service: token-endpoint.client?");
+    else if (other && is_let_in(token_place(e), other))
+        finding_set(f, VERDICT_FAIL, "a token that was asked for another service is accepted here: resource is not looked at");
+    else if (other)
+        finding_set(f, VERDICT_PASS, "a token for another service is given, and refused here: %d", other->status);
+    else
+        finding_set(f, VERDICT_PASS, "a token for an unknown resource is not given: %d", asked ? asked->status : 0);
 }
 
 /* ---- AS-5 ---- */
@@ -216,20 +255,13 @@ static void judge_second(const struct evidence *e, struct finding *f)
             finding_worsen(f, VERDICT_FAIL, "the second tenant's credential opens %s: %d", e->list[i]->shown, e->list[i]->status);
 }
 
-/* ---- what no fixture shows ---- */
-
-static void send_exchange(struct evidence *e)
-{
-    evidence_na(e, "the manifest names no token endpoint that exchanges tokens");
-}
-
 #define OWN "credential or assert: the gateway's own for this one service; the sandbox's is refused."
 
 static const struct check scope_checks[] = {
     {"AS-1", SEVERITY_CRITICAL, RUN_ISSUER, send_other_audience, judge_tokens, "Is a token for another service refused?", "RFC 9068 4, RFC 8725 3.9", "Check aud.", OWN},
     {"AS-2", SEVERITY_MEDIUM, RUN_ISSUER, send_audiences, judge_audiences, "Is a token for several services taken?", "JWT-SVID 7.2", "Refuse an aud that names others too, or note it.", OWN},
     {"AS-3", SEVERITY_HIGH, RUN_ISSUER, send_no_audience, judge_tokens, "Must a token name its service?", "RFC 9068 2.2", "Demand aud.", OWN},
-    {"AS-4", SEVERITY_HIGH, RUN_ISSUER, send_exchange, NULL, "Is a token held to the resource it was asked for?", "RFC 8707 2", "Check the resource; refuse unknown ones (invalid_target).", OWN},
+    {"AS-4", SEVERITY_HIGH, RUN_ISSUER, send_resource, judge_resource, "Is a token held to the resource it was asked for?", "RFC 8707 2", "Check the resource; refuse unknown ones (invalid_target).", OWN},
     {"AS-5", SEVERITY_HIGH, 0, send_write_with_read, judge_write_with_read, "Can a reader write?", "RFC 6750 3.1", "Demand a scope of its own for writing.", "allow: GET and HEAD alone."},
     {"AS-6", SEVERITY_HIGH, RUN_TENANTS, send_elsewhere, judge_elsewhere, "Does a credential for one thing open another?", "RFC 9396", "Compare the scope with the very object.", "bind: the paths by name."},
     {"AS-7", SEVERITY_HIGH, RUN_ISSUER, send_spellings, judge_tokens, "Can a scope be widened by how it is spelt?", "CVE-2026-42016, CVE-2026-66015", "Compare scopes exactly.", OWN},
@@ -238,13 +270,4 @@ static const struct check scope_checks[] = {
     {"AS-10", SEVERITY_CRITICAL, RUN_TENANTS, send_second, judge_second, "Does another tenant's credential open it?", "", "Bind objects to their tenant.", "client-credentials: refuse; then no foreign account can be used."},
 };
 
-static const struct check delegation_checks[] = {
-    {"DE-1", SEVERITY_CRITICAL, RUN_ISSUER, send_exchange, NULL, "Can an exchange widen a token?", "RFC 8693 2.2.2", "Grant at most what the subject token has.", "exchange.scope, exchange.audience: what is asked for stands in the configuration, whoever asks."},
-    {"DE-2", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Does an exchanged token name its actor?", "RFC 8693 4.1", "Put act into it.", ""},
-    {"DE-3", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Is may_act honoured?", "RFC 8693 4.4", "Refuse actors that may_act does not name.", ""},
-    {"DE-4", SEVERITY_MEDIUM, RUN_ISSUER, send_exchange, NULL, "Does an exchanged token live longer?", "RFC 8693, RFC 9700", "At most the subject's life, bound again.", "exchange: the token stays in the gateway and goes to this service alone."},
-    {"DE-5", SEVERITY_HIGH, RUN_ISSUER, NULL, NULL, "Are transaction tokens kept apart?", "draft-ietf-oauth-transaction-tokens", "Take Txn-Token in its own field alone, from your trust domain.", ""},
-};
-
 const struct check_group check_scope = {"AS", "audience and scope", scope_checks, COUNT(scope_checks)};
-const struct check_group check_delegation = {"DE", "delegation", delegation_checks, COUNT(delegation_checks)};

@@ -5,6 +5,7 @@
 
 #include "audit/check.h"
 #include "audit/probes.h"
+#include "audit/renewal.h"
 #include "audit/state.h"
 #include "base/clock.h"
 
@@ -403,19 +404,6 @@ static void send_carriers(struct evidence *e)
     ask(e, (struct probe){.path = path, .fields = {words(e, "Cookie: access_token=%s; token=%s", token, token)}, .variant = "in a cookie"});
 }
 
-/* ---- TV-16, TV-18 ---- */
-
-static void send_retired(struct evidence *e)
-{
-    if (token_can_be_made(e))
-        evidence_missing(e, "no fixture: nothing here retires a key or revokes a token");
-}
-
-static void send_renewal(struct evidence *e)
-{
-    evidence_na(e, "the manifest names no endpoint that renews tokens");
-}
-
 #define SHORT "Have the gateway make or exchange the token (assert, exchange): it is good for one service and 60 s, and sandboxes never hold it."
 
 static const struct check checks[] = {
@@ -434,9 +422,9 @@ static const struct check checks[] = {
     {"TV-13", SEVERITY_MEDIUM, RUN_ISSUER, send_odd, judge_odd, "What does it do with odd claims?", "RFC 7519 4, RFC 8259", "Refuse duplicate names, wrong types and oversize before anything is used.", SHORT},
     {"TV-14", SEVERITY_MEDIUM, 0, send_carriers, judge_tokens, "Is a token taken from other places?", "RFC 9700 4.3.2, RFC 6750 2.2", "Take tokens from Authorization alone.", "The gateway finds tokens elsewhere in a request and refuses it (leak)."},
     {"TV-15", SEVERITY_MEDIUM, RUN_ISSUER, send_long, judge_long, "May a token live for years?", "RFC 9700 4.10", "Refuse tokens that live longer than your longest job.", SHORT},
-    {"TV-16", SEVERITY_HIGH, RUN_ISSUER, send_retired, NULL, "How long do retired keys and revoked tokens work?", "RFC 9700 2", "Drop retired keys from the key set; look revocations up.", SHORT},
+    {"TV-16", SEVERITY_HIGH, RUN_ISSUER, send_revoked, judge_revoked, "How long do retired keys and revoked tokens work?", "RFC 9700 2", "Drop retired keys from the key set; look revocations up.", SHORT},
     {"TV-17", SEVERITY_CRITICAL, 0, send_empty_keys, judge_tokens, "Are empty keys refused?", "CVE-2026-82329", "Refuse to start with an empty key.", SHORT},
-    {"TV-18", SEVERITY_CRITICAL, RUN_ISSUER, send_renewal, NULL, "Can a token be renewed into more?", "RFC 9700 2.2.2, CVE-2026-65616", "Bind a refresh token to its client and its access token; use it once.", SHORT},
+    {"TV-18", SEVERITY_CRITICAL, RUN_ISSUER, send_renewal, judge_renewal, "Can a token be renewed into more?", "RFC 9700 2.2.2, CVE-2026-65616", "Bind a refresh token to its client and its access token; use it once.", SHORT},
 };
 
 const struct check_group check_token = {"TV", "token validation", checks, COUNT(checks)};

@@ -72,6 +72,15 @@ static const struct conf_key service_keys[] = {
     {"issuer.path", CONF_TEXT, NULL, NULL, "where tokens are tried; the first of protected", 0},
     {"issuer.others", CONF_LIST, "[]", NULL, "paths that a good token for issuer.path must not open", 0},
     {"issuer.jwks", CONF_PATH, NULL, NULL, "the public key as verifiers publish it", 0},
+    {"token-endpoint.url", CONF_TEXT, NULL, NULL, "where its tokens are given: a path, or a URL below url or also", 0},
+    {"token-endpoint.form", CONF_CHOICE, "oauth", "oauth|docker", "how it is asked: OAuth's form, or container registries' query", 0},
+    {"token-endpoint.client", CONF_PATH, NULL, NULL, "the client that asks, USER:PASSWORD", CONF_SOURCE},
+    {"token-endpoint.scope", CONF_TEXT, NULL, NULL, "a scope that the client may have", 0},
+    {"token-endpoint.wider", CONF_TEXT, "admin", NULL, "one that it may not", 0},
+    {"token-endpoint.resource", CONF_TEXT, NULL, NULL, "what the service is called there (docker: service)", 0},
+    {"token-endpoint.refresh", CONF_TEXT, NULL, NULL, "a refresh token, used up by the audit; none: it gives none", CONF_SOURCE},
+    {"token-endpoint.revoke", CONF_TEXT, NULL, NULL, "where tokens are revoked (RFC 7009)", 0},
+    {"token-endpoint.window", CONF_TIME, "2s", NULL, "how long a revoked token may still work", 0},
     {"accept", CONF_MAP, NULL, NULL, "weaknesses that are accepted: {AN-1: \"reason until 2027-06-30\"}", 0},
 };
 

@@ -12,6 +12,8 @@ enum { SILENT_MAX = 3 /* time-outs in a row after which nothing more is sent */,
 /* How RL-1 to RL-4 found that it relays: for the checks that go on from there. */
 enum route { ROUTE_NONE, ROUTE_ABSOLUTE, ROUTE_CONNECT, ROUTE_HOST, ROUTE_PATH };
 
+enum shown { SHOWN_UNKNOWN, SHOWN_NO, SHOWN_YES };
+
 struct audit {
     const struct target *target;
     struct audit_options options;
@@ -32,6 +34,7 @@ struct audit {
     struct buf shut_out;   /* what the gateway said in place of the service; empty: nothing */
     int64_t began_s, began_ms, took_ms;
     char version[VERSION_LEN];
+    enum shown shows_tokens; /* does the service name a token endpoint itself? */
     enum route route;
     char *route_path;      /* of ROUTE_PATH: with {host} and {nonce} */
 };

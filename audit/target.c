@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "handoff/source.h"
 
-#define NONE "none" /* of fetch */
+#define NONE "none" /* of fetch and token-endpoint.refresh */
 
 enum { HOST_MAX = 253 };
 
@@ -177,6 +177,26 @@ static bool read_credential(const struct target *t, const char *from, const char
     return false;
 }
 
+/* The client of the token endpoint, and its refresh token unless that is none. */
+static bool read_tokens(struct target *t, struct fault *why)
+{
+    const char *refresh = conf_text(t->item, "token-endpoint.refresh");
+    struct credential c = {0};
+    struct slice path;
+    unsigned base;
+
+    if (conf_text(t->item, "token-endpoint.url") && !target_finds(t, slice_of(conf_text(t->item, "token-endpoint.url")), &base, &path))
+        return conf_refuse(t->item, "token-endpoint.url", -1, why, "it is not below url or also: nothing is sent there");
+    if (!read_credential(t, "token-endpoint.client", NULL, &t->client, why))
+        return false;
+    if (!refresh || strcmp(refresh, NONE) == 0)
+        return true;
+    if (!read_credential(t, "token-endpoint.refresh", NULL, &c, why))
+        return false;
+    t->refresh = c.secret;
+    return true;
+}
+
 static bool add_place(struct target *t, const struct conf_item *section, int i, struct addr a, bool is_upstream, struct fault *why)
 {
     if (t->n_places == PLACES_MAX)
@@ -256,7 +276,7 @@ struct target *target_open(const struct manifest *m, const char *service, struct
     if (open_urls(t, why) && has_nonce(t, "fetch", why) && read_listener(t, why) && read_upstream(t, why) &&
         read_credential(t, "credential.from", "credential.as", &t->first, why) &&
         read_credential(t, "tenant2.from", "tenant2.as", &t->second, why) &&
-        read_credential(t, "gateway-token.from", NULL, &t->gateway, why))
+        read_credential(t, "gateway-token.from", NULL, &t->gateway, why) && read_tokens(t, why))
         return t;
 out:
     target_free(t);
@@ -274,6 +294,8 @@ void target_free(struct target *t)
     secret_free(t->first.secret);
     secret_free(t->second.secret);
     secret_free(t->gateway.secret);
+    secret_free(t->client.secret);
+    secret_free(t->refresh);
     free(t);
 }
 
@@ -343,6 +365,25 @@ bool target_accepts(const struct target *t, const char *check, int64_t now_s, co
             return is_accepted(*reason, now_s);
         }
     return false;
+}
+
+bool target_finds(const struct target *t, struct slice url, unsigned *base, struct slice *path)
+{
+    struct buf own = {0};
+    bool found = slice_search(url, SLICE("://")) < 0;
+
+    *base = 0;
+    *path = url;
+    for (unsigned i = 0; i < t->n_base && !found; i++) {
+        buf_clear(&own);
+        target_url(t, i, &own);
+        if ((found = slice_starts_nocase(url, buf_slice(&own)) && (url.len == buf_len(&own) || strchr("/?", url.ptr[buf_len(&own)])))) {
+            *base = i;
+            *path = slice_from(url, buf_len(&own));
+        }
+    }
+    buf_free(&own);
+    return found;
 }
 
 void target_authority(const struct target *t, size_t i, struct buf *out)

@@ -46,7 +46,8 @@ struct target {
     enum dialect dialect;
     struct base_url base[1 + ALSO_MAX]; /* url, then also */
     size_t n_base;
-    struct credential first, second, gateway;
+    struct credential first, second, gateway, client; /* client: of token-endpoint */
+    struct secret *refresh; /* token-endpoint.refresh; NULL: none */
     struct place_of_ours places[PLACES_MAX];
     size_t n_places;
 };
@@ -71,6 +72,8 @@ bool target_sends(const struct target *t, const char *method);
  * the text as it is written.
  */
 bool target_accepts(const struct target *t, const char *check, int64_t now_s, const char **reason);
+/* Which of the target's URLs this one lies below (a path: the first), and what is left of it; false: none, and nothing may be sent. */
+bool target_finds(const struct target *t, struct slice url, unsigned *base, struct slice *path);
 /* "http://host:port/base" of base i. */
 void target_url(const struct target *t, size_t i, struct buf *out);
 /* "host:port", or "host" on the scheme's own port, of base i. */

@@ -156,6 +156,13 @@ def of_weak(fixture):
       claims: '{{"scope": "read", "authorization_details": {details}}}'
       path: /t/a/ok
       others: [/t/b/ok]
+    token-endpoint:
+      url: /token
+      client: "file:client.login"
+      scope: read
+      wider: write
+      resource: http://{weak.NAME}/
+      revoke: /revoke
 """
 
 

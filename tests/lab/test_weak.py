@@ -2,14 +2,17 @@
 The weak service is weak where its setting says, and nowhere else: every probe of this table is sent to it in every setting, and finds
 just the weakness of that setting. "strong" has none.
 """
+import base64
 import json
 import time
+from urllib.parse import urlencode
 
 import pytest
 
 from fixture import Fixture, basic
 from tokens import Key, b64, jwt
 from weak import NAME, SETTINGS, WEAKNESSES
+from weak_tokens import CLIENT, CLIENT_SECRET, EXCHANGE
 
 CANARY = "CANARY0123456789abcdef"
 OK = "/t/a/ok"
@@ -217,6 +220,39 @@ def sent_to(text):
     return lambda f: text in (f.ask("GET", "/t/a/moved", **reader(f)).field("location") or "")
 
 
+def post(f, path, client=True, **form):
+    login = {"Authorization": basic(CLIENT, CLIENT_SECRET)} if client else {}
+    return f.ask("POST", path, urlencode(form), Content_Type="application/x-www-form-urlencoded", **login)
+
+
+def granted(f, **form):
+    return post(f, "/token", **({"grant_type": "client_credentials"} | form))
+
+
+def exchanged(f, subject, **form):
+    """The claims of what an exchange gives; None when it is refused."""
+    a = post(f, "/token", grant_type=EXCHANGE, subject_token=subject, **form)
+    return json.loads(unb64(a.json()["access_token"].split(".")[1])) if a.status == 200 else None
+
+
+def unb64(text):
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def revoked_is_taken(f):
+    token = granted(f).json()["access_token"]
+    return f.ask("GET", OK, **bearer(token)).status == 200 and post(f, "/revoke", token=token).status == 200 and f.ask("GET", OK, **bearer(token)).status == 200
+
+
+def renews_too_much(f):
+    token = granted(f).json()["refresh_token"]
+    wide = post(f, "/token", grant_type="refresh_token", refresh_token=token, scope="read write").status
+    nobody = post(f, "/token", client=False, grant_type="refresh_token", refresh_token=token).status
+    once, again = (post(f, "/token", grant_type="refresh_token", refresh_token=token).status for _ in range(2))
+    assert once == 200
+    return 200 in (wide, nobody, again)
+
+
 PROBES = {
     "AN-2": has("GET", "/list", OK),
     "AN-5": lambda f: "access_token" in f.ask("POST", "/token", "grant_type=client_credentials").json(),
@@ -238,10 +274,17 @@ PROBES = {
     "TV-13": lambda f: claims(exp=lambda: str(now(60)))(f) and opens(twice_sub)(f),
     "TV-14": lambda f: f.ask("GET", f"{OK}?access_token={good(f)}").status == 200,
     "TV-15": claims(exp=lambda: now(10 * 365 * 86400)),
+    "TV-16": revoked_is_taken,
+    "TV-18": renews_too_much,
     "TV-17": opens(lambda f: f.issuer.token(b"", {"alg": "HS256"}, access=None, aud=NAME, scope="read")),
     "AS-1": claims(aud="other.test"),
     "AS-2": claims(aud=[NAME, "other.test"]),
     "AS-3": claims(aud=None),
+    "AS-4": lambda f: granted(f, resource="https://other.example/").status == 200,
+    "DE-1": lambda f: (exchanged(f, good(f), scope="read write") or {}).get("scope") == "read write",
+    "DE-2": lambda f: "act" not in exchanged(f, good(f)),
+    "DE-3": lambda f: exchanged(f, good(f, may_act={"sub": "somebody"})) is not None,
+    "DE-4": lambda f: exchanged(f, good(f, exp=now(60)))["exp"] > now(100),
     "AS-5": lambda f: f.ask("POST", "/t/a/x", **bearer(good(f))).status == 405,  # past the scope, on to the method
     "AS-6": lambda f: f.ask("GET", "/t/b/ok", **reader(f)).status == 200,
     "AS-7": lambda f: claims(scope="*")(f) and claims(scope="READ")(f),

@@ -54,6 +54,7 @@ class Verifier:
     def __init__(self, keys, audience, is_weak):
         self.keys, self.audience, self.is_weak = keys, audience, is_weak
         self.issuers = {issuer for issuer, _ in keys}
+        self.revoked = set()  # jti of tokens
 
     def verify(self, token):
         """Its claims, or Denied."""
@@ -133,6 +134,7 @@ class Verifier:
         must(self.is_weak("TV-12") or claims["iss"] in self.issuers, "iss")
         self.check_audience(claims.get("aud"))
         self.check_times(claims, now)
+        must(self.is_weak("TV-16") or claims.get("jti") not in self.revoked, "revoked")
         must(isinstance(claims["sub"], str) and isinstance(claims.get("scope", ""), str), "sub, scope")
         details = claims.get("authorization_details", [])
         must(self.is_weak("AS-8") or all(d["type"] == "weak-service" for d in details), "authorization_details")

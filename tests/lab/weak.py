@@ -13,6 +13,7 @@ from tokens import Issuer, Key, jwt
 from upstream import read_request, reply
 from verifier import Denied, Verifier
 from weak_mirror import Mirror
+from weak_tokens import CLIENT, CLIENT_SECRET, Tokens
 from world import NAMES, SERVICE
 
 PROGRAM = "weak service"
@@ -43,16 +44,23 @@ WEAKNESSES = {
     "TV-13": "takes the second of two claims, and strings for numbers",
     "TV-14": "takes the token from the query",
     "TV-15": "takes tokens for ten years",
+    "TV-16": "takes revoked tokens",
     "TV-17": "takes HS256 under an empty key",
+    "TV-18": "renews for anybody, as often and for what he likes",
     "AS-1": "ignores aud",
     "AS-2": "takes a list of audiences",
     "AS-3": "needs no aud",
+    "AS-4": "gives tokens for itself whatever resource is named",
     "AS-5": "lets a reader write",
     "AS-6": "lets every scope open every path",
     "AS-7": "takes * and ADMIN for scopes",
     "AS-8": "ignores authorization_details",
     "AS-9": "takes the gateway's own tokens",
     "AS-10": "takes another tenant's token",
+    "DE-1": "exchanges a token for a wider one",
+    "DE-2": "leaves the actor out of exchanged tokens",
+    "DE-3": "does not look at may_act",
+    "DE-4": "exchanges a token for one that lives longer",
     "RP-6": "takes bound tokens without proof",
     "NT-1": "believes X-Forwarded-For",
     "NT-2": "believes Forwarded",
@@ -138,6 +146,7 @@ class Weak:
         if self.is_weak("AS-9"):
             keys["gw.test", "gateway-1"] = self.gateway.private.public_key()
         self.verifier = Verifier(keys, NAME, self.is_weak)
+        self.tokens = Tokens(self.issuer, self.verifier, NAME, {f"http://{NAME}/", f"http://{SERVICE}:{PORT}"}, self.is_weak)
         self.mirror = Mirror(self.world, self.is_weak, UPLINK_SECRET)
         self.listener = self.world.listen(SERVICE, PORT)
         threading.Thread(target=self.accept, daemon=True).start()
@@ -304,7 +313,7 @@ class Weak:
         if method == "OPTIONS":
             return reply("204 No Content", b"", Allow="GET, HEAD" + (", PUT, DELETE" if self.is_weak("PW-6") else ""))
         handler = {"/": self.home, "/.well-known/oauth-protected-resource": self.metadata, "/whoami": self.whoami, "/list": self.listing,
-                   "/search": self.search, "/go": self.go, "/fetch": self.fetch, "/token": self.token, "/metrics": self.metrics,
+                   "/search": self.search, "/go": self.go, "/fetch": self.fetch, "/token": self.token, "/revoke": self.revoke, "/metrics": self.metrics,
                    "/headers": self.headers, "/csp-report": self.reports}.get(path)
         if handler:
             return handler(r, method, query)
@@ -370,9 +379,12 @@ class Weak:
         return reply("400 Bad Request", b"nothing is fetched for you\n")
 
     def token(self, r, method, query):
-        if self.is_weak("AN-5"):
+        if self.is_weak("AN-5") and not r.field("authorization") and b"refresh_token" not in r.body:
             return answer_json("200 OK", {"access_token": self.issuer.token(aud=NAME, access=None, scope="read write"), "token_type": "Bearer"})
-        return answer_json("401 Unauthorized", {"error": "invalid_client"}, WWW_Authenticate='Basic realm="token"')
+        return self.tokens.answer(r)
+
+    def revoke(self, r, method, query):
+        return self.tokens.revoke(r)
 
     def metrics(self, r, method, query):
         if self.is_weak("AN-7"):
@@ -455,6 +467,7 @@ def start(fixture):
     for name, tenant in (("reader", "tenant-a"), ("other", "tenant-b")):
         write_secret(directory / f"{name}.token", issuer.token(access=None, aud=NAME, sub=tenant, scope=scope, exp=issuer.now() + 1800,
                      authorization_details=DETAILS))
+    write_secret(directory / "client.login", f"{CLIENT}:{CLIENT_SECRET}")
     now = int(time.time())
     claims = {"iss": "gw.test", "aud": "gw.test" if fixture.setting != "AS-9" else NAME, "sub": "tenant-a", "client_id": "tenant-a",
               "jti": "1", "iat": now, "exp": now + 600, "scope": "read"}
