@@ -1,0 +1,292 @@
+#include "firewall/link.h"
+
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <linux/fib_rules.h>
+#include <linux/if_link.h>
+#include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_SIZE = 1024 };
+
+/* ---- asking ---- */
+
+struct ask {
+    union {
+        char bytes[MESSAGE_SIZE];
+        struct nlmsghdr header; /* for its alignment */
+    } buffer;
+    struct nlmsghdr *message;
+};
+
+static void *begin(struct ask *a, uint16_t type, uint16_t flags, size_t header_size)
+{
+    memset(&a->buffer, 0, sizeof a->buffer);
+    a->message = mnl_nlmsg_put_header(a->buffer.bytes);
+    a->message->nlmsg_type = type;
+    a->message->nlmsg_flags = NLM_F_REQUEST | flags;
+    a->message->nlmsg_seq = 1;
+    return mnl_nlmsg_put_extra_header(a->message, header_size);
+}
+
+static int receive(struct mnl_socket *socket, mnl_cb_t each, void *arg)
+{
+    size_t size = MNL_SOCKET_BUFFER_SIZE;
+    char *buffer = malloc(size);
+    int more = 1;
+
+    if (!buffer)
+        abort();
+    while (more > 0) {
+        ssize_t n = mnl_socket_recvfrom(socket, buffer, size);
+
+        more = n > 0 ? mnl_cb_run(buffer, (size_t)n, 1, mnl_socket_get_portid(socket), each, arg) : -1;
+    }
+    free(buffer);
+    return more;
+}
+
+/* Send it and hand each answer to each. False and errno as the kernel says. */
+static bool call(struct ask *a, mnl_cb_t each, void *arg)
+{
+    struct mnl_socket *socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+    int saved;
+    bool ok;
+
+    if (!socket)
+        return false;
+    ok = mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) == 0 && mnl_socket_sendto(socket, a->message, a->message->nlmsg_len) > 0 &&
+         receive(socket, each, arg) >= 0;
+    saved = errno;
+    mnl_socket_close(socket);
+    errno = saved;
+    return ok;
+}
+
+static bool fail(struct fault *why, const char *what)
+{
+    if (errno == EPERM)
+        return fault_set(why, FAULT_PERMISSION, "%s: %s; run it as root (CAP_NET_ADMIN)", what, strerror(errno));
+    return fault_set(why, FAULT_IO, "%s: %s", what, strerror(errno));
+}
+
+/* ---- interfaces ---- */
+
+struct seen {
+    struct link_facts *facts;
+    int index, master;
+};
+
+static int on_info(const struct nlattr *attribute, void *arg)
+{
+    struct seen *s = arg;
+
+    if (mnl_attr_get_type(attribute) == IFLA_INFO_KIND && mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) >= 0)
+        s->facts->is_bridge = strcmp(mnl_attr_get_str(attribute), "bridge") == 0;
+    return MNL_CB_OK;
+}
+
+static int on_xdp(const struct nlattr *attribute, void *arg)
+{
+    struct seen *s = arg;
+
+    if (mnl_attr_get_type(attribute) == IFLA_XDP_ATTACHED && mnl_attr_validate(attribute, MNL_TYPE_U8) >= 0)
+        s->facts->has_xdp = mnl_attr_get_u8(attribute) != XDP_ATTACHED_NONE;
+    return MNL_CB_OK;
+}
+
+static int on_attribute(const struct nlattr *attribute, void *arg)
+{
+    struct seen *s = arg;
+
+    switch (mnl_attr_get_type(attribute)) {
+    case IFLA_MASTER:
+        s->master = (int)mnl_attr_get_u32(attribute);
+        break;
+    case IFLA_LINKINFO:
+        return mnl_attr_parse_nested(attribute, on_info, s);
+    case IFLA_XDP:
+        return mnl_attr_parse_nested(attribute, on_xdp, s);
+    default:
+        break;
+    }
+    return MNL_CB_OK;
+}
+
+static int on_link(const struct nlmsghdr *message, void *arg)
+{
+    const struct ifinfomsg *info = mnl_nlmsg_get_payload(message);
+    struct seen *s = arg;
+
+    s->facts->exists = true;
+    s->index = info->ifi_index;
+    return mnl_attr_parse(message, sizeof *info, on_attribute, s);
+}
+
+static int on_qdisc(const struct nlmsghdr *message, void *arg)
+{
+    const struct tcmsg *tc = mnl_nlmsg_get_payload(message);
+    struct seen *s = arg;
+
+    if (tc->tcm_ifindex == s->index && tc->tcm_parent == TC_H_INGRESS)
+        s->facts->has_early_filter = true;
+    return MNL_CB_OK;
+}
+
+bool link_look(const char *name, struct link_facts *out, struct fault *why)
+{
+    struct seen s = {.facts = out};
+    struct ask a;
+
+    *out = (struct link_facts){0};
+    begin(&a, RTM_GETLINK, NLM_F_ACK, sizeof(struct ifinfomsg));
+    mnl_attr_put_strz(a.message, IFLA_IFNAME, name);
+    if (!call(&a, on_link, &s))
+        return errno == ENODEV || fail(why, name);
+    if (s.master)
+        if_indextoname((unsigned)s.master, out->bridge);
+    begin(&a, RTM_GETQDISC, NLM_F_DUMP, sizeof(struct tcmsg));
+    return call(&a, on_qdisc, &s) || fail(why, "traffic control");
+}
+
+bool link_make(const char *name, struct fault *why)
+{
+    struct nlattr *info, *data;
+    struct ask a;
+
+    begin(&a, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, sizeof(struct ifinfomsg));
+    mnl_attr_put_strz(a.message, IFLA_IFNAME, name);
+    info = mnl_attr_nest_start(a.message, IFLA_LINKINFO);
+    mnl_attr_put_strz(a.message, IFLA_INFO_KIND, "veth");
+    data = mnl_attr_nest_start(a.message, IFLA_INFO_DATA);
+    mnl_attr_nest_end(a.message, data);
+    mnl_attr_nest_end(a.message, info);
+    return call(&a, NULL, NULL) || fail(why, "an interface to try the rules on");
+}
+
+/* ---- the routing of what is steered ---- */
+
+static struct fib_rule_hdr *begin_rule(struct ask *a, const struct link_steering *s, uint16_t type, uint16_t flags)
+{
+    struct fib_rule_hdr *rule = begin(a, type, flags, sizeof *rule);
+
+    rule->family = (uint8_t)s->family;
+    rule->action = FR_ACT_TO_TBL;
+    if (type != RTM_GETRULE) {
+        mnl_attr_put_u32(a->message, FRA_FWMARK, s->mark);
+        mnl_attr_put_u32(a->message, FRA_TABLE, s->table);
+    }
+    return rule;
+}
+
+static void begin_route(struct ask *a, const struct link_steering *s, uint16_t type, uint16_t flags)
+{
+    struct rtmsg *route = begin(a, type, flags, sizeof *route);
+
+    route->rtm_family = (uint8_t)s->family;
+    route->rtm_protocol = RTPROT_STATIC;
+    route->rtm_scope = RT_SCOPE_HOST;
+    route->rtm_type = RTN_LOCAL;
+    mnl_attr_put_u32(a->message, RTA_TABLE, s->table);
+    mnl_attr_put_u32(a->message, RTA_OIF, if_nametoindex("lo"));
+}
+
+struct sought {
+    const struct link_steering *s;
+    bool rule, route;
+};
+
+static int on_rule_attribute(const struct nlattr *attribute, void *arg)
+{
+    uint32_t *values = arg;
+
+    if (mnl_attr_get_type(attribute) == FRA_FWMARK)
+        values[0] = mnl_attr_get_u32(attribute);
+    if (mnl_attr_get_type(attribute) == FRA_TABLE)
+        values[1] = mnl_attr_get_u32(attribute);
+    return MNL_CB_OK;
+}
+
+static int on_rule(const struct nlmsghdr *message, void *arg)
+{
+    const struct fib_rule_hdr *rule = mnl_nlmsg_get_payload(message);
+    struct sought *sought = arg;
+    uint32_t values[2] = {0, rule->table};
+
+    mnl_attr_parse(message, sizeof *rule, on_rule_attribute, values);
+    if (rule->family == sought->s->family && rule->action == FR_ACT_TO_TBL && values[0] == sought->s->mark &&
+        values[1] == sought->s->table)
+        sought->rule = true;
+    return MNL_CB_OK;
+}
+
+static int on_route_attribute(const struct nlattr *attribute, void *arg)
+{
+    uint32_t *table = arg;
+
+    if (mnl_attr_get_type(attribute) == RTA_TABLE)
+        *table = mnl_attr_get_u32(attribute);
+    return MNL_CB_OK;
+}
+
+static int on_route(const struct nlmsghdr *message, void *arg)
+{
+    const struct rtmsg *route = mnl_nlmsg_get_payload(message);
+    struct sought *sought = arg;
+    uint32_t table = route->rtm_table;
+
+    mnl_attr_parse(message, sizeof *route, on_route_attribute, &table);
+    if (route->rtm_family == sought->s->family && table == sought->s->table && route->rtm_type == RTN_LOCAL &&
+        route->rtm_dst_len == 0)
+        sought->route = true;
+    return MNL_CB_OK;
+}
+
+bool link_is_steered(const struct link_steering *s, bool *rule, bool *route, struct fault *why)
+{
+    struct sought sought = {.s = s};
+    struct rtmsg *asked;
+    struct ask a;
+
+    begin_rule(&a, s, RTM_GETRULE, NLM_F_DUMP);
+    if (!call(&a, on_rule, &sought))
+        return fail(why, "routing rules");
+    asked = begin(&a, RTM_GETROUTE, NLM_F_DUMP, sizeof *asked);
+    asked->rtm_family = (uint8_t)s->family;
+    if (!call(&a, on_route, &sought))
+        return fail(why, "routes");
+    *rule = sought.rule;
+    *route = sought.route;
+    return true;
+}
+
+bool link_steer(const struct link_steering *s, struct fault *why)
+{
+    bool rule, route;
+    struct ask a;
+
+    if (!link_is_steered(s, &rule, &route, why))
+        return false;
+    begin_rule(&a, s, RTM_NEWRULE, NLM_F_CREATE | NLM_F_ACK);
+    if (!rule && !call(&a, NULL, NULL))
+        return fail(why, "a routing rule for what is steered");
+    begin_route(&a, s, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_ACK);
+    return route || call(&a, NULL, NULL) || fail(why, "a route for what is steered");
+}
+
+bool link_unsteer(const struct link_steering *s, struct fault *why)
+{
+    bool rule, route;
+    struct ask a;
+
+    if (!link_is_steered(s, &rule, &route, why))
+        return false;
+    begin_rule(&a, s, RTM_DELRULE, NLM_F_ACK);
+    if (rule && !call(&a, NULL, NULL))
+        return fail(why, "the routing rule for what was steered");
+    begin_route(&a, s, RTM_DELROUTE, NLM_F_ACK);
+    return !route || call(&a, NULL, NULL) || fail(why, "the route for what was steered");
+}
