@@ -23,6 +23,22 @@ static bool needs_routing(const struct plan *p, const struct link_steering *s)
     return p->steer == PLAN_STEER_TPROXY && plan_steered(p, s->family);
 }
 
+/* Where the host's bridges hand packets to the rules of its IP, a connection that TPROXY took over is lost on the way up. */
+static void look_at_bridge(const struct plan *p, char *says, size_t size)
+{
+    static const char *const names[] = {"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"};
+
+    for (size_t i = 0; p->bridge[0] && p->steer == PLAN_STEER_TPROXY && i < 2; i++) {
+        struct buf text = {0};
+        char path[96];
+
+        snprintf(path, sizeof path, "/proc/sys/net/bridge/%s", names[i]);
+        if (file_read(path, 16, &text, NULL) && !slice_starts(buf_slice(&text), SLICE("0")))
+            snprintf(says, size, "TPROXY works at a bridge only without this: sysctl net.bridge.%s=0", names[i]);
+        buf_free(&text);
+    }
+}
+
 /* What the interface is, against what the plan takes it for; "" when they agree. */
 static bool look_at_link(const struct plan *p, char *says, size_t size, struct link_facts *facts, struct fault *why)
 {
@@ -30,13 +46,15 @@ static bool look_at_link(const struct plan *p, char *says, size_t size, struct l
     if (!link_look(p->interface, facts, why))
         return false;
     if (!facts->exists)
-        snprintf(says, size, "there is no interface %s; make it first, and apply again each time it is made", p->interface);
+        snprintf(says, size, "there is no interface %s; make it first", p->interface);
     else if (facts->is_bridge)
         snprintf(says, size, "%s is a bridge; name the sandbox's port of it: --bridge %s --interface PORT", p->interface, p->interface);
     else if (strcmp(facts->bridge, p->bridge) != 0 && facts->bridge[0])
         snprintf(says, size, "%s is a port of the bridge %s; say so: --bridge %s", p->interface, facts->bridge, facts->bridge);
     else if (strcmp(facts->bridge, p->bridge) != 0)
         snprintf(says, size, "%s is no port of %s; ip link set %s master %s", p->interface, p->bridge, p->interface, p->bridge);
+    else
+        look_at_bridge(p, says, size);
     return true;
 }
 
@@ -57,22 +75,27 @@ static bool tidy_routing(struct fault *why)
     return ok;
 }
 
+static bool add_routing(const struct plan *p, struct fault *why)
+{
+    for (int i = 0; i < N_STEERINGS; i++)
+        if (needs_routing(p, &steerings[i]) && !link_steer(&steerings[i], why))
+            return false;
+    return true;
+}
+
 bool firewall_apply(const struct plan *p, struct fault *why)
 {
     struct buf text = {0};
     struct link_facts facts;
     char says[FAULT_TEXT_SIZE];
-    bool ok = false;
+    bool ok;
 
     if (!look_at_link(p, says, sizeof says, &facts, why))
         return false;
     if (says[0])
         return fault_set(why, FAULT_MISSING, "%s", says);
-    for (int i = 0; i < N_STEERINGS; i++)
-        if (needs_routing(p, &steerings[i]) && !link_steer(&steerings[i], why))
-            return false;
     ruleset_write(p, &text);
-    ok = kernel_run(buf_slice(&text), why);
+    ok = add_routing(p, why) && kernel_run(buf_slice(&text), why);
     buf_free(&text);
     return (ok ? tidy_routing(why) : tidy_routing(NULL)) && ok;
 }

@@ -70,11 +70,11 @@ def udp(source, target, sport, dport, data=b"?"):
     return summed(source, target, UDP, struct.pack("!HHHH", sport, dport, 8 + len(data), 0) + data, 6)
 
 
-def echo(source, target, ident):
+def echo(source, target, data):
     if ":" in source:
-        return summed(source, target, ICMP6, struct.pack("!BBHHH", ECHO6, 0, 0, ident, 1), 2)
-    head = struct.pack("!BBHHH", ECHO, 0, 0, ident, 1)
-    return head[:2] + struct.pack("!H", checksum(head)) + head[4:]
+        return icmp6(source, target, ECHO6, b"\0\1\0\1" + data)
+    whole = struct.pack("!BBHHH", ECHO, 0, 0, 1, 1) + data
+    return whole[:2] + struct.pack("!H", checksum(whole)) + whole[4:]
 
 
 def icmp6(source, target, kind, rest):
@@ -96,10 +96,9 @@ def group_of(address):
 
 
 def read(frame):
-    """What is in a frame: kind, and what of source, target, protocol, sport, dport, flags, ident, operation, sought there is."""
+    """What is in a frame: kind, and what of source, target, protocol, sport, dport, flags, icmp, operation, sought there is."""
     f = SimpleNamespace(frame=frame, to=frame[:6].hex(":"), by=frame[6:12].hex(":"), kind=struct.unpack("!H", frame[12:14])[0],
-                        source=None, target=None, protocol=None, sport=None, dport=None, flags=None, icmp=None, ident=None,
-                        operation=None, sought=None)
+                        source=None, target=None, protocol=None, sport=None, dport=None, flags=None, icmp=None, operation=None, sought=None)
     body = frame[14:]
     if f.kind == ARP and len(body) >= 28:
         f.operation, f.source, f.target = struct.unpack("!H", body[6:8])[0], socket.inet_ntoa(body[14:18]), socket.inet_ntoa(body[24:28])
@@ -118,6 +117,6 @@ def segment(f, body):
         f.sport, f.dport = struct.unpack("!HH", body[:4])
         f.flags = body[13] if f.protocol == TCP and len(body) > 13 else None
     elif f.protocol in (ICMP, ICMP6) and len(body) >= 8:
-        f.icmp, f.ident = body[0], struct.unpack("!H", body[4:6])[0]
+        f.icmp = body[0]
         if f.icmp in (NEIGHBOR_SOLICIT, NEIGHBOR_ADVERT) and len(body) >= 24:
             f.sought = socket.inet_ntop(socket.AF_INET6, body[8:24])
