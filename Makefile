@@ -14,7 +14,7 @@ PYTHON ?= /usr/bin/python3
 ROOMS := base net authz certs canary journal handoff audit proxy firewall sandbox cmd
 VERSION := 0.1.0
 
-PACKAGES := libevent openssl jansson libcares yaml-0.1 libidn2 libhs zlib libseccomp libcurl libnftables libmnl
+PACKAGES := libevent openssl jansson libcares ldns yaml-0.1 libidn2 libhs zlib libseccomp libcurl libnftables libmnl
 CHECKS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
           -Wvla -Wformat=2 -Wundef -Wold-style-definition -Werror
 HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=3

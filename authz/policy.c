@@ -71,6 +71,14 @@ const struct service *policy_find(const struct policy *p, const char *host, uint
     return s || !p->has_suffixes ? s : find_suffix(p, host, port);
 }
 
+/* No service lists port 0 (authz/service.c): it stands for whatever port. */
+enum { ANY_PORT = 0 };
+
+const struct service *policy_find_host(const struct policy *p, const char *host)
+{
+    return policy_find(p, host, ANY_PORT);
+}
+
 /* What is done with each host and port; entry i of the hosts that item, the configuration of s, lists. */
 typedef bool host_visit(struct policy *p, struct service *s, int i, uint16_t port, const struct conf_item *item,
                         struct fault *why);
@@ -85,6 +93,8 @@ static bool index_host(struct policy *p, struct service *s, int i, uint16_t port
     if (other)
         return conf_refuse(item, "hosts", i, why, "service %s lists %s port %u too", other->name, host, port);
     p->has_suffixes |= host[0] == '*';
+    if (!look_up(p, "", host, ANY_PORT))
+        table_put(p->index, key_make(&key, "", host, ANY_PORT), s);
     return true;
 }
 

@@ -33,6 +33,8 @@ const char *const *policy_hosts(const struct policy *p, size_t *n);
  * are at most 40 characters: longer ones carry something else than names.
  */
 const struct service *policy_find(const struct policy *p, const char *host, uint16_t port);
+/* The same for whatever port: a service that lists host, the first of several. For those who know only names. */
+const struct service *policy_find_host(const struct policy *p, const char *host);
 size_t policy_count(const struct policy *p);
 const struct service *policy_service(const struct policy *p, size_t i);
 

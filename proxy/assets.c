@@ -60,10 +60,10 @@ static bool open_journal(struct assets *a, const struct gateway_config *c, struc
 
 static bool open_counters(struct assets *a, struct fault *why)
 {
-    a->counters = must(calloc((size_t)a->n_workers, sizeof *a->counters));
-    for (int i = 0; i < a->n_workers; i++)
+    a->counters = must(calloc((size_t)a->n_workers + 1, sizeof *a->counters));
+    for (int i = 0; i <= a->n_workers; i++)
         a->counters[i] = -1;
-    for (int i = 0; i < a->n_workers; i++)
+    for (int i = 0; i <= a->n_workers; i++)
         if ((a->counters[i] = counters_create(why)) < 0)
             return false;
     return true;
@@ -178,7 +178,7 @@ void assets_close(struct assets *a)
 {
     listening_close(&a->listening);
     free(a->journal_path);
-    close_all(a->counters, a->n_workers);
+    close_all(a->counters, a->n_workers + 1);
     close_all(a->tallies, a->n_workers);
     close_all(a->tallies_to_read, a->n_workers);
     if (a->journal_fd >= 0)

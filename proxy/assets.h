@@ -21,7 +21,7 @@ struct assets {
     char *journal_path; /* of its directory, as the configuration at the start has it */
     int journal_fd;
     int journal_end; /* a counters page: its records are the last seq on disk, for a scribe that was started again */
-    int *counters; /* by worker */
+    int *counters; /* by worker; the last is the usher's */
     int *tallies, *tallies_to_read; /* by worker; the second kind cannot be mapped writable */
     int n_workers;
 };

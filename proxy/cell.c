@@ -106,6 +106,9 @@ static const struct cell {
     [ROLE_CLERK] = {{speaks, accepts}, true, 1024,
                     "accept on the publish and admin sockets it is given",
                     "open files, make or connect sockets, run programs, touch processes"},
+    [ROLE_USHER] = {{speaks, accepts}, true, 2048,
+                    "answer DNS questions on the sockets it is given",
+                    "open files, make or connect sockets, run programs, touch processes"},
 };
 
 bool cell_is_relaxed(void)
@@ -143,7 +146,7 @@ void cell_explain(unsigned missing, struct buf *out)
     if (missing & CELL_FILES)
         buf_text(out, "no Landlock here: that the scribe opens no file outside the journal rests on its user alone\n");
     if (missing & CELL_NETWORK)
-        buf_text(out, "no network namespaces (they need root): that worker, keeper, scribe and clerk reach no network "
+        buf_text(out, "no network namespaces (they need root): that worker, keeper, scribe, clerk and usher reach no network "
                       "rests on seccomp alone\n");
 }
 

@@ -428,6 +428,8 @@ struct bundle *gateway_bundle(const struct gateway_config *c, enum role role)
         fill_worker(b, c);
     else if (role == ROLE_KEEPER)
         fill_keeper(b, c);
+    else if (role == ROLE_USHER && conf_count(c->conf, "dns"))
+        copy(b, c->files, "canaries.json");
     else if (role == ROLE_CLERK)
         fill_clerk(b, c);
     return b;

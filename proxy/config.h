@@ -62,7 +62,7 @@ bool gateway_check_change(const struct gateway_config *now, const struct gateway
 void gateway_digest(const struct gateway_config *c, unsigned char digest[32]);
 
 /*
- * What a role is handed (give):
+ * What a role is handed (give); usher: "canaries.json" when there are canaries, and DNS listeners:
  *   every role: "proxy.conf", the effective configuration
  *   worker and clerk: what attestation_add_files puts in
  *   worker: "issuer.NAME.jwks", "canaries.json" when there are canaries, "ca.system" when a service needs the

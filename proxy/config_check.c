@@ -12,6 +12,7 @@
 #include "net/name.h"
 #include "proxy/limits.h"
 #include "proxy/listen_check.h"
+#include "proxy/zone.h"
 
 enum { WORKERS_MOST = 64 };
 
@@ -86,9 +87,18 @@ static bool check_canaries(const struct gateway_config *c, struct fault *why)
     return true;
 }
 
+static bool check_zones(const struct gateway_config *c, struct fault *why)
+{
+    struct zones zones;
+    bool ok = zones_compile(c->conf, &zones, why);
+
+    zones_clear(&zones);
+    return ok;
+}
+
 bool config_check(struct gateway_config *c, const char *path, struct fault *why)
 {
-    return check_gateway(c, why) && check_resolver(c, why) && listen_check(c->conf, c->added, path, why) &&
+    return check_gateway(c, why) && check_resolver(c, why) && listen_check(c->conf, c->added, path, why) && check_zones(c, why) &&
            check_canaries(c, why) && check_admin(c, why) && limits_check(c->conf, why);
 }
 

@@ -5,6 +5,7 @@
 #include "journal/log.h"
 #include "proxy/config.h"
 #include "proxy/limits.h"
+#include "proxy/zone.h"
 
 #define KEYS(array) .keys = array, .n_keys = sizeof array / sizeof *array
 
@@ -58,7 +59,7 @@ static const struct conf_section admin_section = {
     .name = "admin", KEYS(admin_keys), .help = "How the operator's commands reach the running gateway."};
 
 static const struct conf_section *const sections[] = {
-    &gateway_section,  &resolver_section, &listen_section,  &issuers_section, &services_section, &attesters_section,
+    &gateway_section,  &resolver_section, &listen_section,  &dns_section,      &issuers_section, &services_section, &attesters_section,
     &canaries_section, &journal_section,  &limits_section, &publish_section, &admin_section,
 };
 

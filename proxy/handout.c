@@ -15,6 +15,7 @@
 static const enum role wiring[][2] = {
     {ROLE_WORKER, ROLE_SCRIBE}, {ROLE_WORKER, ROLE_PORTER}, {ROLE_WORKER, ROLE_KEEPER},
     {ROLE_PORTER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_SCRIBE}, {ROLE_KEEPER, ROLE_CLERK}, {ROLE_CLERK, ROLE_PORTER},
+    {ROLE_USHER, ROLE_SCRIBE},  {ROLE_USHER, ROLE_PORTER},
 };
 
 const char *process_name(const struct process *p)
@@ -94,8 +95,23 @@ static void give_binding(struct process *worker, const struct listening *l)
     buf_free(&message);
 }
 
+static void give_questions(struct process *usher, const struct listening *l)
+{
+    for (size_t i = 0; i < l->n_fds; i++)
+        give_named(usher, MSG_LISTENER, l->name, i == 0, as_new(l->fds[i]));
+}
+
+bool handout_is_for(const struct process *p, const struct listening *l)
+{
+    return p->role == (l->is_publish ? ROLE_CLERK : l->is_dns ? ROLE_USHER : ROLE_WORKER);
+}
+
 void handout_listener(struct process *p, const struct listening *l)
 {
+    if (l->is_dns) {
+        give_questions(p, l);
+        return;
+    }
     if (l->sandbox || l->is_added)
         give_binding(p, l);
     give_named(p, MSG_LISTENER, l->name, l->is_publish, as_new(l->fds[l->n_fds > 1 ? p->index : 0]));
@@ -108,7 +124,7 @@ void handout_listener(struct process *p, const struct listening *l)
 static void give_listeners(struct supervisor *s, struct process *p)
 {
     for (size_t i = 0; i < s->assets.listening.n; i++)
-        if (s->assets.listening.list[i].is_publish == (p->role == ROLE_CLERK))
+        if (handout_is_for(p, &s->assets.listening.list[i]))
             handout_listener(p, &s->assets.listening.list[i]);
 }
 
@@ -116,7 +132,10 @@ static void give_counters(struct supervisor *s, struct process *p, int index)
 {
     char name[40];
 
-    snprintf(name, sizeof name, "counters/worker %d", index);
+    if (index < s->assets.n_workers)
+        snprintf(name, sizeof name, "counters/worker %d", index);
+    else
+        snprintf(name, sizeof name, "counters/usher");
     give_named(p, MSG_SHARED, name, -1, s->assets.counters[index]);
 }
 
@@ -175,8 +194,9 @@ void handout_own(struct process *porter, const struct listeners *now, const stru
 
 void handout_assets(struct supervisor *s, struct process *p)
 {
-    if (p->role == ROLE_WORKER || p->role == ROLE_CLERK)
-        give_listeners(s, p);
+    give_listeners(s, p);
+    if (p->role == ROLE_USHER || p->role == ROLE_CLERK)
+        give_counters(s, p, s->assets.n_workers);
     if (p->role == ROLE_WORKER) {
         give_counters(s, p, p->index);
         give_tallies(s, p);

@@ -11,6 +11,8 @@ void process_tell(struct process *p, enum role_message type, const struct buf *p
 
 /* type: MSG_CONFIG or MSG_RELOAD. */
 void handout_config(struct process *p, enum role_message type, const struct gateway_config *config, uint64_t generation);
+/* Is that listener served by a process of this kind? */
+bool handout_is_for(const struct process *p, const struct listening *l);
 void handout_listener(struct process *p, const struct listening *l);
 void handout_assets(struct supervisor *s, struct process *p);
 /* To the porter: where the gateway itself listens, and will (plan may be NULL), with the interfaces as they are now. */

@@ -60,7 +60,12 @@ static const struct conf_key keys[] = {
     {"sandbox-bytes", CONF_SIZE, "4g", NULL, "bytes one sandbox may send to services in an hour, heads and bodies", 0},
     {"sandbox-urls", CONF_COUNT, "20000", NULL, "distinct URLs one sandbox may ask for in an hour", 0},
     {"sandbox-names", CONF_COUNT, "20", NULL,
-     "new names below a listed suffix (*.npm.example) one sandbox may use in an hour", 0},
+     "new names below a listed suffix (*.npm.example) one sandbox may use in an hour; by DNS, one client", 0},
+    {"dns-questions", CONF_COUNT, "100", NULL,
+     "DNS questions a second of one client, over 10 s; refused above, and left without an answer above twice as many", 0},
+    {"dns-questions-total", CONF_COUNT, "5000", NULL, "DNS questions a second of all clients", 0},
+    {"dns-names", CONF_COUNT, "1000", NULL, "distinct names one client of a DNS listener may ask for in an hour", 0},
+    {"dns-connections", CONF_COUNT, "16", NULL, "TCP connections of one client to DNS listeners", 0},
 };
 
 const struct conf_section limits_section = {
@@ -119,6 +124,10 @@ static const struct bound {
     {"sandbox-bytes", 1024, INT64_C(1) << 50},
     {"sandbox-urls", 1, TALLY_SEEN_MAX / 4},
     {"sandbox-names", 1, TALLY_SEEN_MAX / 4},
+    {"dns-questions", 1, 100000},
+    {"dns-questions-total", 1, 1000000},
+    {"dns-names", 1, 1 << 20},
+    {"dns-connections", 1, 1024},
 };
 
 bool limits_check(const struct conf *c, struct fault *why)
@@ -194,5 +203,9 @@ struct limits limits_read(const struct conf *c)
         .sandbox_bytes = size(l, "sandbox-bytes"),
         .sandbox_urls = size(l, "sandbox-urls"),
         .sandbox_names = size(l, "sandbox-names"),
+        .dns_questions = size(l, "dns-questions"),
+        .dns_questions_total = size(l, "dns-questions-total"),
+        .dns_names = size(l, "dns-names"),
+        .dns_connections = size(l, "dns-connections"),
     };
 }

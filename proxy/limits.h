@@ -30,6 +30,7 @@ struct limits {
     size_t handshakes, sandbox_handshakes, handshake_rate, failed_handshakes;
     size_t records, sandbox_records, sandbox_denials, source_denials;
     size_t sandbox_bytes, sandbox_urls, sandbox_names;
+    size_t dns_questions, dns_questions_total, dns_names, dns_connections; /* the usher holds these (proxy/patron.c) */
 };
 
 struct limits limits_read(const struct conf *c);

@@ -9,7 +9,10 @@
 
 #include "base/text.h"
 #include "net/addr.h"
+#include "net/spread.h"
 #include "proxy/inherit.h"
+
+#define DNS_PREFIX "dns."
 
 static const struct place_owner nobody_else = {(uid_t)-1, (gid_t)-1};
 
@@ -30,7 +33,8 @@ static bool listen_fault(struct fault *why, const char *name, const char *addres
         help = ": ports under 1024 need root";
     else if (error == EADDRNOTAVAIL)
         help = ": no interface of this machine has that address";
-    return fault_set(why, FAULT_IO, "listen.%s: %s: %s%s", name, address, strerror(error), help);
+    return fault_set(why, FAULT_IO, "%s%s: %s: %s%s", slice_starts(slice_of(name), SLICE(DNS_PREFIX)) ? "" : "listen.", name, address,
+                     strerror(error), help);
 }
 
 static void real_address(int fd, struct addr *a)
@@ -102,6 +106,41 @@ static bool open_shared(struct listening *l, const struct place *p, struct fault
     return true;
 }
 
+enum { DNS_SOCKETS = 1 + SPREAD_SOCKETS, PORT_TRIES = 16 };
+
+/* A port of the kernel's choice is free for datagrams, and not always for TCP. */
+static bool open_both(struct listening *l, struct place *p, bool ours)
+{
+    struct addr any = p->addr;
+
+    for (int i = 0; i < PORT_TRIES; i++) {
+        if (!spread_open(&p->addr, ours, l->fds + 1))
+            return false;
+        if ((l->fds[0] = place_listen(p, false, &nobody_else)) >= 0)
+            return true;
+        for (int k = 1; k < DNS_SOCKETS; k++)
+            close(l->fds[k]);
+        if (any.port)
+            return false;
+        p->addr = any;
+    }
+    return false;
+}
+
+static bool open_dns(struct listening *l, struct place p, const struct listeners *now, struct fault *why)
+{
+    struct buf text = {0};
+
+    l->fds = must(calloc(DNS_SOCKETS, sizeof *l->fds));
+    if (!open_both(l, &p, is_ours(now, &p.addr)))
+        return listen_fault(why, l->name, l->address, errno);
+    l->n_fds = DNS_SOCKETS;
+    free(l->address);
+    addr_text(&text, &p.addr);
+    l->address = buf_take_text(&text);
+    return true;
+}
+
 /* ---- one listener ---- */
 
 static char *copy_of(const char *text)
@@ -140,7 +179,7 @@ static const struct listening *find_same(const struct listeners *now, const stru
     for (size_t i = 0; now && i < now->n; i++) {
         const struct listening *other = &now->list[i];
 
-        if (strcmp(other->written, l->written) != 0 || other->is_publish != l->is_publish)
+        if (strcmp(other->written, l->written) != 0 || other->is_publish != l->is_publish || other->is_dns != l->is_dns)
             continue;
         if (strcmp(other->name, l->name) == 0)
             return other;
@@ -198,10 +237,12 @@ static bool open_one(const struct opening *o, struct listening *l, struct fault 
         keep_sockets(l, same);
         return true;
     }
-    if (take_inherited(l))
+    if (!l->is_dns && take_inherited(l))
         return true;
     if (!place_parse(l->address, &p, &inner))
         return fault_set(why, FAULT_SYNTAX, "listen.%s: %s", l->name, inner.text);
+    if (l->is_dns)
+        return open_dns(l, p, o->now, why);
     if (p.kind != PLACE_TCP)
         return open_shared(l, &p, why);
     return open_tcp(l, p, l->is_publish ? 1 : o->n_workers, o->now, why);
@@ -219,9 +260,28 @@ static bool open_written(const struct opening *o, const struct conf *c, bool is_
     return true;
 }
 
+static bool open_questions(const struct opening *o, const struct conf *c, struct fault *why)
+{
+    for (size_t i = 0; i < conf_count(c, "dns"); i++) {
+        const struct conf_item *item = conf_item(c, "dns", i);
+        struct buf name = {0};
+        struct listening *l;
+        char *text;
+
+        buf_printf(&name, DNS_PREFIX "%s", conf_name(item));
+        text = buf_take_text(&name);
+        l = add(o->to, text, conf_text(item, "address"), false);
+        free(text);
+        l->is_dns = true;
+        if (!open_one(o, l, why))
+            return false;
+    }
+    return true;
+}
+
 static bool open_all(const struct opening *o, const struct gateway_config *c, struct fault *why)
 {
-    return open_written(o, c->conf, false, why) && open_written(o, c->added, true, why) &&
+    return open_written(o, c->conf, false, why) && open_written(o, c->added, true, why) && open_questions(o, c->conf, why) &&
            (!c->publish || !c->publish[0] || open_one(o, add(o->to, "publish", c->publish, true), why)) &&
            (!c->admin || !c->admin[0] || open_one(o, add(o->to, "admin", c->admin, true), why));
 }
@@ -307,7 +367,7 @@ bool listening_is_news(const struct listeners *now, const struct listening *l)
 struct listening *listening_find(const struct listeners *l, const char *name)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (!l->list[i].is_publish && strcmp(l->list[i].name, name) == 0)
+        if (!l->list[i].is_publish && !l->list[i].is_dns && strcmp(l->list[i].name, name) == 0)
             return &l->list[i];
     return NULL;
 }

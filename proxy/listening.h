@@ -21,6 +21,7 @@ struct listening {
     uint32_t cid;    /* vsock: the guest's */
     bool is_added;   /* by exeat listener add */
     bool is_publish; /* publish and admin: the clerk's */
+    bool is_dns;     /* the usher's: the first of fds takes TCP, the others datagrams (net/spread.h); its name begins with "dns." */
     bool is_kept;    /* in a plan: the sockets are those of the listener it was */
 };
 

@@ -20,7 +20,7 @@ enum { PREPARE_MS = 30000, RECORD_MS = 5000, STEP_MS = 10000, STORM_MS = 100 };
 enum reload_step { RELOAD_IDLE, RELOAD_PREPARE, RELOAD_RECORD, RELOAD_WIDEN, RELOAD_SWAP, RELOAD_NARROW };
 
 #define ROLES(role) (1u << ROLE_##role)
-static const unsigned everybody = ROLES(WORKER) | ROLES(PORTER) | ROLES(KEEPER) | ROLES(SCRIBE) | ROLES(CLERK);
+static const unsigned everybody = ROLES(WORKER) | ROLES(PORTER) | ROLES(KEEPER) | ROLES(SCRIBE) | ROLES(CLERK) | ROLES(USHER);
 
 /* What each step waits for: the answer to this message from these roles, so long. */
 static const struct {
@@ -31,7 +31,7 @@ static const struct {
     [RELOAD_PREPARE] = {MSG_RELOAD, everybody, PREPARE_MS},
     [RELOAD_RECORD] = {0, 0, RECORD_MS},
     [RELOAD_WIDEN] = {MSG_SWITCH, ROLES(PORTER) | ROLES(KEEPER), STEP_MS},
-    [RELOAD_SWAP] = {MSG_SWITCH, ROLES(WORKER) | ROLES(CLERK) | ROLES(SCRIBE), STEP_MS},
+    [RELOAD_SWAP] = {MSG_SWITCH, ROLES(WORKER) | ROLES(CLERK) | ROLES(SCRIBE) | ROLES(USHER), STEP_MS},
     [RELOAD_NARROW] = {MSG_SETTLE, everybody, STEP_MS},
 };
 
@@ -206,8 +206,8 @@ static bool takes_part(const struct reload *r, const struct process *p)
 
 static void hand_listeners(struct reload *r, struct process *p)
 {
-    for (size_t i = 0; p->role == ROLE_WORKER && i < r->plan.n; i++)
-        if (!r->plan.list[i].is_publish && listening_is_news(&r->s->assets.listening, &r->plan.list[i]))
+    for (size_t i = 0; p->role != ROLE_CLERK && i < r->plan.n; i++)
+        if (handout_is_for(p, &r->plan.list[i]) && listening_is_news(&r->s->assets.listening, &r->plan.list[i]))
             handout_listener(p, &r->plan.list[i]);
 }
 

@@ -19,7 +19,7 @@
 #include "proxy/config.h"
 #include "proxy/spawn.h"
 
-static const char *const names[N_ROLES] = {"supervisor", "worker", "porter", "keeper", "scribe", "clerk"};
+static const char *const names[N_ROLES] = {"supervisor", "worker", "porter", "keeper", "scribe", "clerk", "usher"};
 
 const char *role_name(enum role r)
 {
@@ -39,6 +39,8 @@ static const struct role_ops *ops_of(enum role r)
         return &scribe_ops;
     case ROLE_CLERK:
         return &clerk_ops;
+    case ROLE_USHER:
+        return &usher_ops;
     default:
         return NULL;
     }

@@ -10,7 +10,7 @@
 #include "base/conf.h"
 #include "net/ipc.h"
 
-enum role { ROLE_SUPERVISOR, ROLE_WORKER, ROLE_PORTER, ROLE_KEEPER, ROLE_SCRIBE, ROLE_CLERK, N_ROLES };
+enum role { ROLE_SUPERVISOR, ROLE_WORKER, ROLE_PORTER, ROLE_KEEPER, ROLE_SCRIBE, ROLE_CLERK, ROLE_USHER, N_ROLES };
 const char *role_name(enum role r);
 /* "keeper", "worker 0": a process among those of its kind. */
 void role_label(enum role r, int index, char *out, size_t size);
@@ -22,7 +22,7 @@ enum role_message {
     /* supervisor -> any role */
     MSG_CONFIG = 1,  /* u64 generation; fd: the role's bundle. First message a role gets */
     MSG_PEER,        /* u8 role, u16 index; fd: a channel to that role. Comes again when that role was restarted */
-    MSG_LISTENER,    /* bytes name, u8 is_publish; fd: listening socket (workers; clerk: publish and admin) */
+    MSG_LISTENER,    /* bytes name, u8 is_publish; fd: listening socket (workers; clerk: publish and admin). Usher: u8 takes TCP; fd: that, or a datagram socket */
     MSG_SHARED,      /* bytes name ("revocations", "pins", "spent", "counters/worker 0", "tally/worker 0"); fd: shared memory */
     MSG_DIRECTORY,   /* bytes name ("journal"); fd: directory (scribe) */
     MSG_OWN,         /* porter: u16 n, n times bytes address: all that the gateway listens on, each interface's of a wildcard; again when that changed */
@@ -88,6 +88,14 @@ enum role_message {
     MSG_DIALLED,     /* porter: u32 id, bytes address as text; fd: connected, non-blocking */
     MSG_NOT_DIALLED, /* porter: u32 id, u16 reason, bytes detail */
 
+    /*
+     * usher -> porter: the addresses of a listed name, for a question that is recorded. The porter checks name and addresses and
+     * records what it finds. generation: as in MSG_DIAL.
+     */
+    MSG_LOOKUP,    /* u32 id, u64 generation, 16 bytes question id, bytes who asks, bytes host (canonical), u8 IPv6 */
+    MSG_FOUND,     /* porter: u32 id, u32 seconds it holds, u16 n, n times bytes address; none: it has none of that family */
+    MSG_NOT_FOUND, /* porter: u32 id, u16 reason, bytes detail */
+
     /* worker -> keeper */
     MSG_LEAF_KEY = 300, /* bytes SubjectPublicKeyInfo DER; once, first */
     MSG_CERTIFY,        /* u32 id, u64 generation (as in MSG_DIAL), bytes host */
@@ -108,7 +116,7 @@ struct role_set {
     uint64_t generation;
     struct bundle *files;
     struct conf *conf;
-    struct policy *policy; /* compiled in worker, porter, keeper, clerk; NULL in the others */
+    struct policy *policy; /* compiled in all but the scribe, where it is NULL */
 };
 
 /* What every role works with. The last four are the set in force. */
@@ -119,7 +127,7 @@ struct role_context {
     struct channel *control; /* to the supervisor */
     struct bundle *files;
     struct conf *conf;
-    struct policy *policy;   /* compiled in worker, porter, keeper, clerk; NULL in the others */
+    struct policy *policy;   /* compiled in all but the scribe, where it is NULL */
     uint64_t generation;
     int directory;   /* of MSG_DIRECTORY (borrowed from the role that took it); -1: none */
     unsigned walls;  /* that stood before it came (proxy/cell.h) */
@@ -149,7 +157,7 @@ struct role_ops {
     void (*settle)(struct role_context *c);
 };
 
-extern const struct role_ops worker_ops, porter_ops, keeper_ops, scribe_ops, clerk_ops;
+extern const struct role_ops worker_ops, porter_ops, keeper_ops, scribe_ops, clerk_ops, usher_ops;
 
 /* Tell the supervisor what keeps the role from its work; "" when that is over. */
 void role_trouble(struct role_context *c, const char *text);

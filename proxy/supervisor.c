@@ -365,7 +365,7 @@ static void on_child(void *arg, int signal)
 
 /* ---- stopping: those who take work first, the scribe last ---- */
 
-static const enum role stop_order[] = {ROLE_WORKER, ROLE_CLERK, ROLE_PORTER, ROLE_KEEPER, ROLE_SCRIBE};
+static const enum role stop_order[] = {ROLE_WORKER, ROLE_USHER, ROLE_CLERK, ROLE_PORTER, ROLE_KEEPER, ROLE_SCRIBE};
 
 static void next_of_stop(struct supervisor *s)
 {
@@ -425,7 +425,7 @@ static void on_hangup(void *arg, int signal)
 
 static void plan_processes(struct supervisor *s)
 {
-    static const enum role singles[] = {ROLE_SCRIBE, ROLE_KEEPER, ROLE_PORTER, ROLE_CLERK};
+    static const enum role singles[] = {ROLE_SCRIBE, ROLE_KEEPER, ROLE_PORTER, ROLE_CLERK, ROLE_USHER};
     size_t n = sizeof singles / sizeof *singles;
 
     s->n_processes = n + (size_t)s->assets.n_workers;

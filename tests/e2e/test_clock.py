@@ -22,7 +22,7 @@ from origin import ok
 PROGRAM = Path(EXEAT).parent / "tests" / "exeat-clock"
 HOUR, DAY = 3600, 86400
 HANG = 30
-ROLES = ["worker", "porter", "keeper", "scribe", "clerk"]
+ROLES = ["worker", "porter", "keeper", "scribe", "clerk", "usher"]
 
 
 class Value(ctypes.Union):

@@ -251,7 +251,7 @@ def test_under_load(gateway, origins, mounted, row):
     watch, load = Watch(g, origins), Load(g, BOTH)
     try:
         load.wait_for_good(8)
-        old = {role: g.pids(role) for role in ("worker", "porter", "keeper", "scribe", "clerk")}
+        old = {role: g.pids(role) for role in ("worker", "porter", "keeper", "scribe", "clerk", "usher")}
         back = hit(g, watch)
         if says:
             wait_until(lambda: starved(g, says), f"/readyz to say: {says}")
@@ -302,7 +302,7 @@ def test_the_supervisor_dies_under_load(gateway, origins):
     watch, load = Watch(g, origins), Load(g, BOTH)
     try:
         load.wait_for_good(8)
-        roles = [p for role in ("worker", "porter", "keeper", "scribe", "clerk") for p in g.pids(role)]
+        roles = [p for role in ("worker", "porter", "keeper", "scribe", "clerk", "usher") for p in g.pids(role)]
         g.process.kill()
         g.process.wait(PATIENCE)
         wait_until(lambda: not any(is_alive(p) for p in roles), "the roles to end")

@@ -25,7 +25,7 @@ from gateway import EXEAT, PATIENCE, TREE, Gateway, clean_environment, exeat, wa
 from inject import Ended, Prisoner
 from names import Names
 
-ROLES = ["worker", "porter", "keeper", "scribe", "clerk"]
+ROLES = ["worker", "porter", "keeper", "scribe", "clerk", "usher"]
 APART = [r for r in ROLES if r != "porter"]
 ROOT = os.geteuid() == 0
 CLOSED = not os.environ.get("SANITIZED")  # a sanitizer's build closes no cell, and says so
@@ -189,7 +189,7 @@ ATTACKS = [("worker", a) for a in ("opens-a-file", "reads-a-key", "reads-another
 ATTACKS += [("porter", a) for a in ("opens-a-file", "reads-a-key", "makes-a-raw-socket", "makes-a-unix-socket", "runs-a-program")]
 ATTACKS += [("keeper", a) for a in ("opens-a-file", "makes-a-socket", "connects", "runs-a-program", "reads-anothers-memory")]
 ATTACKS += [("scribe", a) for a in ("makes-a-socket", "connects", "runs-a-program", "signals-another")]
-ATTACKS += [("clerk", a) for a in ("opens-a-file", "reads-a-key", "makes-a-socket", "runs-a-program", "traces-another")]
+ATTACKS += [(r, a) for r in ("clerk", "usher") for a in ("opens-a-file", "reads-a-key", "makes-a-socket", "runs-a-program", "traces-another")]
 
 
 @injection
@@ -359,7 +359,7 @@ def numbers(path, pattern):
 
 M = numbers("proxy/role.h", r"^    MSG_(\w+)(?: = (\d+))?,")
 KIND = numbers("journal/record.def", r"^KIND\((\w+),()")
-ROLE = {"supervisor": 0, "worker": 1, "porter": 2, "keeper": 3, "scribe": 4, "clerk": 5}
+ROLE = {"supervisor": 0, "worker": 1, "porter": 2, "keeper": 3, "scribe": 4, "clerk": 5, "usher": 6}
 EXCHANGE = bytes(range(16))
 GENERATION = 1  # of the policy
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import services
 from gateway import PATIENCE, Gateway, connect_head, exeat, wait_until
 
-ROLES = ["clerk", "keeper", "porter", "scribe", "worker"]
+ROLES = ["clerk", "keeper", "porter", "scribe", "usher", "worker"]
 
 
 def publish(gateway, path, method="GET"):

@@ -14,7 +14,7 @@ from gateway import EXEAT, PATIENCE, Gateway, clean_environment, exeat, wait_unt
 from load import ask, fetch, metric, ready, request
 from origin import ok
 
-ROLES = ["worker", "porter", "keeper", "scribe", "clerk"]
+ROLES = ["worker", "porter", "keeper", "scribe", "clerk", "usher"]
 N_WORKERS = 2
 ROOT = os.geteuid() == 0
 
@@ -57,7 +57,7 @@ def all_pids(gateway):
 
 def test_each_role_is_a_process(gateway):
     counts = {role: len(pids) for role, pids in all_pids(gateway).items()}
-    assert counts == {"worker": N_WORKERS, "porter": 1, "keeper": 1, "scribe": 1, "clerk": 1}
+    assert counts == {"worker": N_WORKERS, "porter": 1, "keeper": 1, "scribe": 1, "clerk": 1, "usher": 1}
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -114,7 +114,7 @@ def is_alive(pid):
 def test_roles_end_with_the_supervisor(own):
     own.start()
     pids = [p for list_ in all_pids(own).values() for p in list_]
-    assert len(pids) == 5
+    assert len(pids) == len(ROLES)
     own.process.kill()
     own.process.wait(PATIENCE)
     wait_until(lambda: not any(is_alive(p) for p in pids), "the roles to end")

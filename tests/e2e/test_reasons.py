@@ -30,6 +30,7 @@ IN_OTHER_TESTS = {"gateway_exhausted": "test_exhaustion.py", "sandbox_quarantine
                   "handoff_undeclared": "test_handoffs.py", "handoff_unreadable": "test_handoffs.py",
                   "token_unmapped": "test_pipelines.py", "issuer_unavailable": "test_pipelines.py",
                   "token_key_unpublished": "test_pipelines.py",
+                  **{code: "test_dns.py" for code in ("question_malformed", "question_not_supported", "limit_questions")},
                   **{code: "test_websocket.py" for code in ("websocket_handshake", "websocket_frame", "websocket_message", "stream_idle",
                                                             "upstream_websocket")},
                   **{code: "test_handoff.py" for code in (

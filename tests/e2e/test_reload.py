@@ -20,7 +20,7 @@ SANITIZED = os.environ.get("SANITIZED") == "1"
 if SANITIZED and "RELOADS" not in os.environ:
     N_RELOADS = 20
 NO_RECORD = b"not reloaded: the journal takes no records"
-ROLES = ["worker", "porter", "keeper", "scribe", "clerk"]
+ROLES = ["worker", "porter", "keeper", "scribe", "clerk", "usher"]
 
 
 @pytest.fixture

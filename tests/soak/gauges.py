@@ -4,7 +4,7 @@ import statistics
 
 from load import fetch
 
-ROLES = ["supervisor", "worker", "porter", "keeper", "scribe", "clerk"]
+ROLES = ["supervisor", "worker", "porter", "keeper", "scribe", "clerk", "usher"]
 
 
 def pids(gateway):

@@ -161,17 +161,17 @@ static const struct row {
     bool ends;           /* nobody honest does it */
 } rows[] = {
 #define BIT(r) (1U << ROLE_##r)
-#define ALL (BIT(WORKER) | BIT(PORTER) | BIT(KEEPER) | BIT(SCRIBE) | BIT(CLERK))
+#define ALL (BIT(WORKER) | BIT(PORTER) | BIT(KEEPER) | BIT(SCRIBE) | BIT(CLERK) | BIT(USHER))
     {"memory", ALL, take_memory, NULL, false},
     {"the time", ALL, ask_the_time, NULL, false},
     {"its own limits", ALL, see_limits, NULL, false},
     {"an abort of its own", ALL, signal_itself, NULL, false},
-    {"a message on a descriptor it was given", BIT(WORKER) | BIT(PORTER) | BIT(CLERK), speak, NULL, false},
-    {"a visitor on a listener it was given", BIT(WORKER) | BIT(CLERK), accept_one, NULL, false},
+    {"a message on a descriptor it was given", BIT(WORKER) | BIT(PORTER) | BIT(CLERK) | BIT(USHER), speak, NULL, false},
+    {"a visitor on a listener it was given", BIT(WORKER) | BIT(CLERK) | BIT(USHER), accept_one, NULL, false},
     {"a connection in the porter", BIT(PORTER), dial, NULL, false},
     {"a UDP socket in the porter", BIT(PORTER), make_udp6, NULL, false},
     {"TCP_NODELAY", BIT(WORKER) | BIT(PORTER), set_nodelay, NULL, false},
-    {"an end to what it says", BIT(WORKER) | BIT(PORTER) | BIT(CLERK), shut_the_writing_side, NULL, false},
+    {"an end to what it says", BIT(WORKER) | BIT(PORTER) | BIT(CLERK) | BIT(USHER), shut_the_writing_side, NULL, false},
     {"a socket that does not wait", ALL, make_it_not_wait, NULL, false},
     {"the journal in the scribe", BIT(SCRIBE), keep_journal, NULL, false},
 

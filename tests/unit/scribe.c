@@ -25,7 +25,7 @@
 /* The frame of the roles, as far as the scribe knows it. */
 const char *role_name(enum role r)
 {
-    static const char *const names[] = {"supervisor", "worker", "porter", "keeper", "scribe", "clerk"};
+    static const char *const names[] = {"supervisor", "worker", "porter", "keeper", "scribe", "clerk", "usher"};
 
     return names[r];
 }

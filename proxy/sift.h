@@ -1,0 +1,33 @@
+/*
+ * The sieve that DNS names go through: canaries in the whole name as text, in its labels joined, and in what varies of one client's names one
+ * after another, joined (pieces over several questions, in order). Names have no case: a canary is looked for as it is in every encoding
+ * of the scanner, and folded to lower case as it is, in base64, base32 and hexadecimal digits at any alignment.
+ */
+#ifndef PROXY_SIFT_H
+#define PROXY_SIFT_H
+
+#include "canary/scan.h"
+#include "net/dns_question.h"
+#include "proxy/patron.h"
+
+struct sift;
+
+struct sift_find {
+    const char *canary; /* its id, borrowed from the sift; NULL: nothing was found */
+    const char *encoding;
+    const char *place;  /* "name", "labels", "names": the last is spread over several questions */
+};
+
+/* json: the registry's file; empty: there are no canaries, and nothing is ever found. NULL and why when it is refused. */
+struct sift *sift_new(struct slice json, struct fault *why);
+void sift_free(struct sift *s);
+
+/*
+ * Look through a name. varying: so many labels in front are not somebody's domain (sift_varying); they and the first one alone are joined to
+ * those of the names that p asked for before, when the name is_new.
+ */
+struct sift_find sift_look(const struct sift *s, struct patron *p, const struct dns_question *q, size_t varying, bool is_new);
+/* The labels of q without its last `fixed` ones; 0 when there are no more than those. */
+size_t sift_varying(const struct dns_question *q, size_t fixed);
+
+#endif

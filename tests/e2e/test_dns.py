@@ -1,0 +1,397 @@
+"""
+DNS listeners: listed names are answered with the steering addresses, everything else is refused with a reason and a record, in whatever
+bytes a hostile client asks.
+"""
+import os
+import signal
+import struct
+import subprocess
+
+import pytest
+
+import dns
+from dns import Client, Talk, addresses, question
+from gateway import Gateway, clean_environment, free_port, wait_until
+
+V4, V6 = "10.9.8.7", "fd00:9::7"
+SERVICES = """
+  npm:
+    hosts: [npm.example]
+    allow: ["GET /**"]
+    scope: s
+    audit: "waived: test"
+  below:
+    hosts: ["*.repo.example"]
+    plain-ports: [80]
+    allow: ["GET /**"]
+    scope: s
+    audit: "waived: test"
+"""
+LOOSE = {"dns-questions": 100000, "dns-questions-total": 1000000, "dns-names": 100000, "sandbox-names": 1000, "dns-connections": 1000}
+
+
+def limits(**more):
+    values = {**LOOSE, **{k.replace("_", "-"): v for k, v in more.items()}}
+    return "limits: {" + ", ".join(f"{k}: {v}" for k, v in values.items()) + "}"
+
+
+def gateway_with(directory, zones, **more):
+    return Gateway(directory, SERVICES, extra=f"dns:\n{zones}\n{limits(**more)}")
+
+
+@pytest.fixture(scope="module")
+def ports():
+    return {name: free_port() for name in ("steer", "old", "bound")}
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory, ports):
+    g = gateway_with(tmp_path_factory.mktemp("dns") / "state", f"""
+  steer: {{address: "127.0.0.1:{ports["steer"]}", answer: [{V4}, "{V6}"], ttl: 30s}}
+  old: {{address: "127.0.0.1:{ports["old"]}", answer: {V4}}}
+  bound: {{address: "127.0.0.1:{ports["bound"]}", answer: {V4}, sandbox: vm1}}
+""").start()
+    yield g
+    status = g.stop()
+    print(g.output().decode()[-4000:])
+    assert status == 0
+
+
+@pytest.fixture(scope="module")
+def client(gateway, ports):
+    with Client(ports["steer"]) as c:
+        yield c
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A gateway of a test's own, with one DNS listener."""
+    started = []
+
+    def start(zone=f"answer: {V4}", **more):
+        port = free_port()
+        g = gateway_with(tmp_path / "state", f'  steer: {{address: "127.0.0.1:{port}", {zone}}}', **more).start()
+        started.append(g)
+        return g, port
+
+    yield start
+    for g in started:
+        print(g.output().decode()[-4000:])
+        assert g.stop() == 0
+
+
+def record_of(gateway, answer):
+    """The record that the words of an answer name."""
+    short = answer.words.split()[-1]
+    return wait_until(lambda: [r for r in gateway.records(kind="question") if r["id"].endswith(short)], short)[0]
+
+
+# ---- who is answered what
+
+
+def dig(port, *words):
+    return subprocess.run(["dig", "@127.0.0.1", "-p", str(port), "+tries=1", "+time=20", *words], capture_output=True, text=True,
+                          env=clean_environment(), check=True).stdout
+
+
+@pytest.mark.parametrize("words", [[], ["+tcp"], ["+dnssec"], ["+noedns"], ["+cookie"], ["+nsid"], ["+subnet=10.0.0.0/8"], ["+bufsize=4096"], ["+padding=128"]],
+                         ids=lambda w: "".join(w) or "plain")
+def test_dig_is_answered(gateway, ports, words):
+    said = dig(ports["steer"], "npm.example", "A", *words)
+    assert "status: NOERROR" in said and f"npm.example.\t\t30\tIN\tA\t{V4}" in said
+    refused = dig(ports["steer"], "elsewhere.example", "A", *words)
+    assert "status: REFUSED" in refused
+    assert ("EDE: 18 (Prohibited): (exeat host_not_listed" in refused) == (words != ["+noedns"])
+
+
+LISTED = [("npm.example", "A", [V4]), ("npm.example", "AAAA", [V6]), ("a.repo.example", "A", [V4]), ("a.b.repo.example", "AAAA", [V6])]
+
+
+@pytest.mark.parametrize("name, type, found", LISTED, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_listed_name_is_steered(gateway, client, name, type, found):
+    answer = client.ask(name, type)
+    assert (answer.code, addresses(answer)) == ("NOERROR", found)
+    assert [r.ttl for r in answer.answers] == [30]
+    record = gateway.wait_for(kind="question", action="allow")[-1]
+    assert record["listener"] == "steer" and record["role"] == "usher" and record["addresses"] in (V4, V6)
+
+
+NOTHING = ["HTTPS", "SVCB", "MX", "TXT", "SRV", "NS", "SOA", "CNAME", 65280]
+
+
+@pytest.mark.parametrize("type", NOTHING)
+def test_a_listed_name_has_nothing_else(client, type):
+    """Above all no HTTPS record, by which a client would move to ECH or HTTP/3; the SOA says how long that holds."""
+    answer = client.ask(type=type)
+    assert (answer.code, answer.answers) == ("NOERROR", [])
+    assert [(r.type, r.name, r.ttl) for r in answer.authority] == [(dns.TYPES["SOA"], "npm.example", 30)]
+
+
+def test_where_there_is_only_ipv4_there_is_no_ipv6(gateway, ports):
+    with Client(ports["old"]) as c:
+        answer = c.ask(type="AAAA")
+        assert (answer.code, answer.answers, len(answer.authority)) == ("NOERROR", [], 1)
+        assert addresses(c.ask()) == [V4]
+
+
+def test_any_is_told_little(client):
+    answer = client.ask(type="ANY")
+    assert [(r.type, r.value) for r in answer.answers] == [(dns.TYPES["HINFO"], b"\x07RFC8482\0")]
+
+
+REFUSED = {
+    "a name that is not listed": (dict(name="elsewhere.example"), "host_not_listed"),
+    "below an exact name": (dict(name="a.npm.example"), "host_not_listed"),
+    "the suffix itself": (dict(name="repo.example"), "host_not_listed"),
+    "the end of a listed name": (dict(name="xnpm.example"), "host_not_listed"),
+    "a listed name and a search domain": (dict(name="npm.example.corp.local"), "host_not_listed"),
+    "a label too long below a suffix": (dict(name="a" * 41 + ".repo.example"), "host_not_listed"),
+    "the root": (dict(name="."), "host_invalid"),
+    "an underscore": (dict(name="_https._tcp.npm.example", type="SRV"), "host_invalid"),
+    "a dot in a label": (dict(name=[b"npm.example"]), "host_invalid"),
+    "a dot in a label below a suffix": (dict(name=[b"a.b", b"repo", b"example"]), "host_invalid"),
+    "a NUL in a label": (dict(name=[b"npm\0", b"example"]), "host_invalid"),
+    "a NUL behind the name": (dict(name=[b"npm", b"example\0", b"evil"]), "host_invalid"),
+    "a backslash": (dict(name=[b"npm\\", b"example"]), "host_invalid"),
+    "a space": (dict(name=[b"npm ", b"example"]), "host_invalid"),
+    "bytes over 127": (dict(name=[b"\xc3\xbcber", b"example"]), "host_invalid"),
+    "an IPv4 address": (dict(name="10.0.0.1"), "host_invalid"),
+    "another address's name": (dict(name="1.0.0.10.in-addr.arpa", type="PTR"), "host_not_listed"),
+    "class CHAOS": (dict(name="version.bind", type="TXT", klass=3), "question_not_supported"),
+    "class ANY": (dict(klass=255), "question_not_supported"),
+    "a zone transfer": (dict(type="AXFR"), "question_not_supported"),
+    "a part of one": (dict(type="IXFR"), "question_not_supported"),
+}
+
+
+@pytest.mark.parametrize("asked, reason", REFUSED.values(), ids=REFUSED)
+def test_everything_else_is_refused_and_recorded(gateway, client, asked, reason):
+    answer = client.ask(**asked)
+    assert (answer.code, answer.answers) == ("REFUSED", [])
+    assert answer.words.split()[:2] == ["exeat", reason]
+    assert answer.error == {"question_not_supported": 21}.get(reason, 18)
+    record = record_of(gateway, answer)
+    assert (record["reason"], record["action"], record["dns"]["code"]) == (reason, "deny", "REFUSED")
+    assert (record["dns"]["name"], record["dns"]["transport"]) == (shown(asked.get("name", "npm.example")), "udp")
+
+
+def shown(name):
+    """A name as the journal has it: a dot in a label cannot be taken for its end."""
+    def escaped(c):
+        return "\\" + chr(c) if chr(c) in ".\\" else chr(c) if 0x20 < c < 0x7f else f"\\{c:03}"
+    return name if isinstance(name, str) else ".".join("".join(map(escaped, label)) for label in name)
+
+
+def test_a_search_domain_is_told_from_a_name_that_is_missing(gateway, client):
+    assert "npm.example is listed" in record_of(gateway, client.ask("npm.example.corp.local"))["detail"]
+
+
+def test_letters_come_back_as_they_were_sent(client):
+    """A resolver that mixes cases (0x20) holds the answer against its question."""
+    answer = client.ask("nPm.ExAMPle")
+    assert answer.questions == [("nPm.ExAMPle", 1, 1)] and answer.answers[0].name == "nPm.ExAMPle" and addresses(answer) == [V4]
+
+
+def test_the_sandbox_of_a_listener_stands_in_the_record(gateway, ports):
+    with Client(ports["bound"], source="127.0.0.9") as c:
+        record = record_of(gateway, c.ask("elsewhere.example"))
+    assert (record["sandbox"], record["listener"]) == ("vm1", "bound") and record["client"].startswith("127.0.0.9:")
+
+
+# ---- messages that are none
+
+MALFORMED = {
+    "no question": dict(raw=b"", counts=(0, 0, 0, 1)),
+    "two questions": dict(raw=dns.labels("npm.example") + b"\0\1\0\1" + dns.labels("npm.example") + b"\0\1\0\1", counts=(2, 0, 0, 1)),
+    "a pointer to itself": dict(raw=b"\xc0\x0c\0\1\0\1"),
+    "a pointer into the header": dict(raw=b"\3npm\xc0\x04\0\1\0\1"),
+    "a pointer forward": dict(raw=b"\3npm\xc0\x20\0\1\0\1"),
+    "a pointer behind the end": dict(raw=b"\3npm\xff\xff\0\1\0\1"),
+    "half a pointer": dict(raw=b"\3npm\xc0", edns=None),
+    "a label of the 0x40 kind": dict(raw=b"\x43npm\0\0\1\0\1"),
+    "a label of the 0x80 kind": dict(raw=b"\x83npm\0\0\1\0\1"),
+    "a label longer than the message": dict(raw=b"\x3fnpm", edns=None),
+    "a name without an end": dict(raw=b"\3npm\7example", edns=None),
+    "a name of 256 bytes": dict(raw=b"\x3f" + b"a" * 63 + (b"\x3f" + b"a" * 63) * 3 + b"\0\0\1\0\1"),
+    "no type": dict(raw=dns.labels("npm.example"), edns=None),
+    "half a class": dict(raw=dns.labels("npm.example") + b"\0\1\0", edns=None),
+    "an answer in the question": dict(counts=(1, 1, 0, 0), edns=None, tail=b"\xc0\x0c\0\1\0\1\0\0\0\1\0\4\1\2\3\4"),
+    "more records than there are": dict(counts=(1, 0, 0, 3)),
+    "hundreds of records": dict(counts=(1, 0, 0, 300)),
+    "two OPT": dict(extra=[dns.opt()]),
+    "an OPT of a name": dict(edns=dns.opt(owner=b"\3npm\0")),
+    "an OPT cut short": dict(edns=dns.opt()[:-4]),
+    "an option longer than the message": dict(edns=dns.opt()[:-2] + b"\xff\xff"),
+    "bytes behind the end": dict(tail=b"x"),
+}
+
+
+@pytest.mark.parametrize("asked", MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_question_is_told_so(gateway, client, asked):
+    before = len(gateway.records(kind="question", reason="question_malformed"))
+    answer = client.ask(**asked)
+    assert (answer.code, answer.answers) == ("FORMERR", [])
+    assert len(gateway.wait_for(before + 1, kind="question", reason="question_malformed")) == before + 1
+    assert addresses(client.ask()) == [V4]
+
+
+@pytest.mark.parametrize("opcode", [1, 2, 4, 5, 6, 15])
+def test_only_questions_are_answered(gateway, client, opcode):
+    answer = client.ask(flags=opcode << 11 | 0x0100)
+    assert answer.code == "NOTIMP" and answer.flags >> 11 & 15 == opcode
+    assert gateway.wait_for(kind="question", reason="question_not_supported")[-1]["dns"]["code"] == "NOTIMP"
+
+
+def test_another_version_of_edns(client):
+    answer = client.ask(edns=dns.opt(version=1))
+    assert answer.code == 16 and answer.words.startswith("exeat question_not_supported")
+
+
+DROPPED = {"nothing": b"", "one byte": b"x", "half a header": bytes(11), "an answer": question(flags=0x8180), "an error": question(flags=0x8105),
+           "a long message": question(tail=bytes(5000))}
+
+
+@pytest.mark.parametrize("message", DROPPED.values(), ids=DROPPED)
+def test_what_asks_nothing_is_left_alone(gateway, ports, message):
+    with Client(ports["steer"]) as c:
+        c.send(message)
+        assert addresses(c.ask()) == [V4]  # this is the first answer that comes
+        c.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            c.socket.recv(1)
+
+
+def test_flags_of_the_question_and_no_more_come_back(client):
+    answer = client.ask(flags=0x0110 | 0x0020, edns=dns.opt(size=512, flags=0x8000))
+    assert answer.flags == 0x8000 | 0x0100 | 0x0080 | 0x0010  # QR, RD, RA, CD
+    assert (answer.edns.klass, answer.edns.ttl) == (1232, 0x8000)
+    assert client.ask(edns=None).edns is None
+    assert client.ask(flags=0).flags == 0x8080
+
+
+# ---- TCP
+
+
+def test_many_questions_on_one_connection(gateway, ports):
+    with Talk(ports["steer"]) as t:
+        t.send(*(question(id=i) for i in range(100)))
+        answers = [t.receive() for _ in range(100)]
+    assert sorted(a.id for a in answers) == list(range(100))
+    assert all(addresses(a) == [V4] for a in answers)
+    assert gateway.wait_for(kind="question")[-1]["dns"]["transport"] == "tcp"
+
+
+def test_a_question_in_single_bytes(ports):
+    with Talk(ports["steer"]) as t:
+        message = question()
+        for byte in struct.pack(">H", len(message)) + message:
+            t.socket.sendall(bytes([byte]))
+        assert addresses(t.receive()) == [V4]
+
+
+@pytest.mark.parametrize("size", [0, 11, 4097, 65535])
+def test_a_length_that_no_question_has_ends_the_connection(ports, size):
+    with Talk(ports["steer"]) as t:
+        t.socket.sendall(struct.pack(">H", size) + bytes(32))
+        assert t.receive() is None
+
+
+def test_who_ends_gets_what_it_asked_for(ports):
+    with Talk(ports["steer"]) as t:
+        t.send(question(), question(type="AAAA"))
+        t.socket.shutdown(1)
+        assert sorted(sum((addresses(t.receive()) for _ in range(2)), [])) == [V4, V6]
+        assert t.receive() is None
+
+
+# ---- the journal
+
+
+def test_without_the_scribe_there_is_no_answer_with_an_address(own):
+    g, port = own()
+    scribe = g.pids("scribe")[0]
+    with Client(port) as c:
+        assert addresses(c.ask()) == [V4]
+        os.kill(scribe, signal.SIGSTOP)
+        try:
+            answer = c.ask()
+        finally:
+            os.kill(scribe, signal.SIGCONT)
+        assert (answer.code, answer.answers) == ("SERVFAIL", []) and answer.words.startswith("exeat record_unavailable")
+        wait_until(lambda: addresses(c.ask()) == [V4], "an answer again")
+
+
+def test_every_question_is_one_record(own):
+    g, port = own()
+    with Client(port) as c:
+        for i in range(50):
+            c.ask("npm.example" if i % 2 else f"n{i}.example")
+    found = g.wait_for(50, kind="question")
+    assert len(found) == 50 and len({r["id"] for r in found}) == 50
+    assert g.verify()
+
+
+# ---- limits
+
+
+def test_questions_over_the_rate_are_refused_then_ignored_and_summed(own):
+    g, port = own(dns_questions=2)  # 20 in 10 s
+    with Client(port) as c, Client(port, source="127.0.0.2") as other:
+        answers = [c.ask() for _ in range(40)]
+        assert [a.code for a in answers] == ["NOERROR"] * 20 + ["REFUSED"] * 20
+        over = [a for a in answers if a.code == "REFUSED"]
+        assert {a.words for a in over} == {over[0].words} and over[0].words.startswith("exeat limit_questions")
+        for _ in range(200):
+            c.send(question())
+        assert addresses(other.ask()) == [V4]
+        c.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            c.socket.recv(1)
+    assert len(g.records(kind="question", reason="limit_questions")) == 1
+    total = wait_until(lambda: sum(r["limit"]["count"] for r in g.records(kind="limit", reason="limit_questions")), "the sum")
+    assert total == 19 + 200
+
+
+def test_distinct_names_are_counted(own):
+    g, port = own(dns_names=3)
+    with Client(port) as c:
+        for i in range(3):
+            assert c.ask(f"n{i}.example").words.startswith("exeat host_not_listed")
+        assert c.ask().words.startswith("exeat limit_questions")
+        assert c.ask("N0.example").words.startswith("exeat host_not_listed")  # that one was asked for before
+    with Client(port, source="127.0.0.2") as c:
+        assert addresses(c.ask()) == [V4]
+
+
+def test_new_names_below_a_suffix_are_counted(own):
+    g, port = own(sandbox_names=2)
+    with Client(port) as c:
+        assert [c.ask(f"{x}.repo.example").code for x in "abba"] == ["NOERROR"] * 4
+        assert c.ask("c.repo.example").words.startswith("exeat limit_names")
+        assert addresses(c.ask()) == [V4]
+
+
+def test_connections_of_one_client_are_counted(own):
+    g, port = own(dns_connections=2)
+    talks = [Talk(port) for _ in range(2)]
+    assert all(addresses(t.ask()) == [V4] for t in talks)
+    with Talk(port) as third, Talk(port, source="127.0.0.2") as other:
+        assert third.receive() is None
+        assert addresses(other.ask()) == [V4]
+    for t in talks:
+        t.close()
+    wait_until(lambda: "exeat_dns_connections_open{role=\"usher\"} 0" in metrics(g), "closed connections")
+
+
+def metrics(g):
+    from urllib.request import urlopen
+    with urlopen(f"http://127.0.0.1:{g.publish}/metrics", timeout=30) as page:
+        return page.read().decode()
+
+
+@pytest.mark.parametrize("begin", [b"", b"\0", b"\0\x20abc"], ids=["silent", "half a length", "half a question"])
+def test_who_says_nothing_whole_is_let_go(own, begin):
+    g, port = own(header_time="1s")
+    with Talk(port) as t:
+        t.socket.sendall(begin)
+        assert t.receive() is None
