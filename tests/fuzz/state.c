@@ -74,7 +74,7 @@ static void on_entry(void *arg, const struct ledger_entry *e)
 
     assert(revocation_check(e->kind, e->value, NULL) && e->until_s >= 0);
     f->count++;
-    f->lasting += !revocation_is_quarantine(e->kind) && (!e->until_s || e->until_s > NOW_S || e->kind == REVOKE_ISSUED_BEFORE);
+    f->lasting += !revocation_is_suspension(e->kind) && (!e->until_s || e->until_s > NOW_S || e->kind == REVOKE_ISSUED_BEFORE);
 }
 
 static bool read_ledger(struct found *f)
