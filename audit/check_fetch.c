@@ -117,6 +117,51 @@ static void judge_packages(const struct evidence *e, struct finding *f)
     judge_fetched(e, f, "content that metadata put elsewhere");
 }
 
+/* ---- FU-3 ---- */
+
+/* "POST /hooks {...{url}...}" of the manifest's, and what such things are often called. */
+static void send_hook(struct evidence *e, const char *text, const char *url)
+{
+    struct slice rest = slice_of(text), method, path;
+    const struct turn *x;
+    struct slice value;
+
+    if (!strstr(text, "{url}") || !slice_next(&rest, ' ', &method) || !slice_next(&rest, ' ', &path) || rest.len == 0) {
+        evidence_missing(e, "hooks: expected METHOD, path and content with {url} in it, found \"%.80s\"", text);
+        return;
+    }
+    x = ask(e, (struct probe){.method = words(e, "%.*s", SLICE_ARG(method)), .path = words(e, "%.*s", SLICE_ARG(path)), .who = good_or_nobody(e), .variant = "its URL names the listener",
+                              .body = slice_of(fill_in(e, rest, "{url}", url)), .body_type = rest.ptr[0] == '{' ? "application/json" : "application/x-www-form-urlencoded"});
+    if (!turn_is_2xx(x) || turn_alike(x, nowhere(e)))
+        return;
+    if (turn_field(x, "Location", 0, &value) && value.len && value.ptr[0] == '/')
+        ask(e, (struct probe){.method = "DELETE", .path = words(e, "%.*s", SLICE_ARG(value)), .who = good_or_nobody(e), .variant = "clean up"});
+    else
+        evidence_left(e, "what %.*s made", SLICE_ARG(path));
+}
+
+static void send_hooks(struct evidence *e)
+{
+    static const char *const known[] = {"POST /hooks {\"url\":\"{url}\"}", "POST /webhooks {\"url\":\"{url}\"}", "POST /api/webhooks {\"target_url\":\"{url}\",\"url\":\"{url}\"}",
+                                        "POST /api/v1/repos/migrate {\"clone_addr\":\"{url}\",\"repo_name\":\"exeat-audit\"}", "POST /api/import {\"url\":\"{url}\",\"remote\":\"{url}\"}",
+                                        "POST /mirror url={url}&remote={url}"};
+    const char *host = outside_host(e), *inside = target_listener(e->target, "inside");
+    size_t n = target_count(e->target, "hooks");
+
+    for (size_t i = 0; host && i < COUNT(known) + n; i++) {
+        const char *text = i < COUNT(known) ? known[i] : target_text_at(e->target, "hooks", i - COUNT(known));
+
+        send_hook(e, text, words(e, "http://%s/%s", host, nonce_new(e)));
+        if (inside && i >= COUNT(known) && !evidence_is_hit(e))
+            send_hook(e, text, words(e, "http://%s/%s", inside, nonce_new(e)));
+    }
+}
+
+static void judge_hooks(const struct evidence *e, struct finding *f)
+{
+    judge_called(e, f, "a URL of a webhook, an import or a mirror");
+}
+
 /* ---- FU-4, FU-5, FU-6 ---- */
 
 static void send_acting(struct evidence *e, enum act act, const char *tail, bool is_before_all, const char *variant)
@@ -229,7 +274,7 @@ static const struct check checks[] = {
     {"FU-1", SEVERITY_CRITICAL, RUN_LISTENER, send_parameters, judge_parameters, "Does it fetch a URL in a parameter?", "CVE-2026-126984", "Take names, not URLs; where a URL is needed, compare its host with a list after looking it up.", DOOR},
     {"FU-2", SEVERITY_CRITICAL, RUN_WRITES | RUN_LISTENER, send_packages, judge_packages, "Does it fetch content from where metadata say?", "CVE-2026-33540",
      "Fetch content from the upstream's host alone; update (verdaccio 6.10 sends no credential along).", DOOR},
-    {"FU-3", SEVERITY_HIGH, RUN_WRITES | RUN_LISTENER, NULL, NULL, "Do webhooks, imports and mirrors go anywhere?", "", "Allow hosts by a list for webhooks, imports and mirrors.", DOOR},
+    {"FU-3", SEVERITY_HIGH, RUN_WRITES | RUN_LISTENER, send_hooks, judge_hooks, "Do webhooks, imports and mirrors go anywhere?", "", "Allow hosts by a list for webhooks, imports and mirrors.", DOOR},
     {"FU-4", SEVERITY_CRITICAL, RUN_LISTENER | RUN_LAST, send_realm, judge_realm, "Does it log in where its upstream's realm says?", "CVE-2026-33540, CVE-2026-48978",
      "Update (registry 3.1.0); refuse a realm on another host; give it no upstream password.", "Put the service's own egress behind a listener of the gateway, with its upstream alone listed."},
     {"FU-5", SEVERITY_HIGH, RUN_LISTENER, send_next, judge_next, "Does it follow its upstream's next page anywhere?", "CVE-2026-88887", "Follow Link: rel=next on the same origin alone.", DOOR},

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "audit/check.h"
+#include "audit/framing.h"
 #include "audit/probes.h"
 #include "audit/state.h"
 
@@ -436,7 +437,7 @@ static const struct check checks[] = {
     {"RL-10", SEVERITY_MEDIUM, RUN_LISTENER, send_schemes, judge_schemes, "Does it fetch ftp:, gopher:, file:?", "", "Allow http and https alone.", DOOR},
     {"RL-11", SEVERITY_HIGH, RUN_LISTENER, send_text, judge_text, "Does it pass the caller's text on upstream?", "",
      "Answer searches and unknown names from what it has; mirror by a list of names.", "deny: searches; allow: names by a list (bind), so that text of the sandbox's choice does not get there."},
-    {"RL-12", SEVERITY_HIGH, RUN_NAMED, NULL, NULL, "Do it and its upstream read the same request?", "RFC 9112 6.3", "Refuse requests that can be read in two ways.", "The gateway refuses them and writes requests anew."},
+    {"RL-12", SEVERITY_HIGH, RUN_NAMED, send_framings, judge_framings, "Do it and its upstream read the same request?", "RFC 9112 6.3", "Refuse requests that can be read in two ways.", "The gateway refuses them and writes requests anew."},
 };
 
 const struct check_group check_relay = {"RL", "relay", checks, COUNT(checks)};

@@ -177,19 +177,23 @@ const char *nonce_new(struct evidence *e)
     return n;
 }
 
-const char *fill(struct evidence *e, const char *template, const char *nonce)
+const char *fill_in(struct evidence *e, struct slice template, const char *word, const char *text)
 {
-    struct slice rest = slice_of(template);
     struct buf out = {0};
     ptrdiff_t at;
 
-    while ((at = slice_search(rest, SLICE("{nonce}"))) >= 0) {
-        buf_append(&out, slice_cut(rest, 0, (size_t)at));
-        buf_text(&out, nonce);
-        rest = slice_from(rest, (size_t)at + 7);
+    while ((at = slice_search(template, slice_of(word))) >= 0) {
+        buf_append(&out, slice_cut(template, 0, (size_t)at));
+        buf_text(&out, text);
+        template = slice_from(template, (size_t)at + strlen(word));
     }
-    buf_append(&out, rest);
+    buf_append(&out, template);
     return keep(e, buf_take_text(&out));
+}
+
+const char *fill(struct evidence *e, const char *template, const char *nonce)
+{
+    return fill_in(e, slice_of(template), "{nonce}", nonce);
 }
 
 /* ---- listener and upstream ---- */

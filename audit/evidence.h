@@ -54,7 +54,9 @@ void evidence_left(struct evidence *e, const char *format, ...) __attribute__((f
 const char *words(struct evidence *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A fresh one: a letter and 19 letters or digits. Who comes with it came because of this check. */
 const char *nonce_new(struct evidence *e);
-/* template with {nonce} replaced. */
+/* template with each of this word, "{url}", replaced. */
+const char *fill_in(struct evidence *e, struct slice template, const char *word, const char *text);
+/* The same with {nonce}. */
 const char *fill(struct evidence *e, const char *template, const char *nonce);
 
 /* A path that the service gets from its upstream, which we play; NULL (and the reason in missing) when it cannot be had. */

@@ -52,6 +52,7 @@ static const struct conf_key service_keys[] = {
     {"listings", CONF_LIST, "[]", NULL, "further listings", 0},
     {"admin", CONF_LIST, "[]", NULL, "further pages of administration: paths, or URLs below also", 0},
     {"fetchers", CONF_LIST, "[]", NULL, "paths that take URLs as parameters", 0},
+    {"hooks", CONF_LIST, "[]", NULL, "requests that make webhooks, imports, mirrors: METHOD, path, and content with {url} (FU-3)", 0},
     {"redirectors", CONF_LIST, "[]", NULL, "paths that redirect to a URL in a parameter", 0},
     {"logins", CONF_LIST, "[]", NULL, "default logins to try, USER:PASSWORD (AN-6)", 0},
     {"sources", CONF_LIST, "[]", NULL, "addresses of this machine to ask from (NT-7, RP-9)", 0},

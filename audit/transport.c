@@ -508,6 +508,8 @@ static enum outcome converse(struct transport *s, const struct probe *p, curl_so
         return OUTCOME_CLOSED;
     if (slice_search(buf_slice(&x->head), SLICE("\r\n\r\n")) < 0 || !read_status(x))
         return OUTCOME_NOISE;
+    while (p->reads_on && code == CURLE_OK && buf_len(&x->body) < TURN_HEAD_MAX)
+        code = read_some(s, fd, &x->body, clock_mono_ms() + TUNNEL_WAIT_MS);
     if (x->status / 100 == 2 && p->inside.len && write_all(s, fd, p->inside, until_ms))
         read_some(s, fd, &x->body, clock_mono_ms() + TUNNEL_WAIT_MS);
     return OUTCOME_ANSWERED;

@@ -39,6 +39,7 @@ struct probe {
     const char *path;       /* below the base's path; a whole URL (a proxy's request); or, with is_bare, as it is */
     bool is_bare;           /* path goes into the request line as it stands */
     bool is_by_hand;        /* only the first head that comes is read, be it 1xx (CONNECT always is) */
+    bool reads_on;          /* of is_by_hand: what comes behind the head is read too, until nothing does for a moment */
     const char *host;       /* NULL: what belongs to the path */
     const char *source;     /* the address to ask from; NULL: any */
     const char *fields[TURN_FIELDS_MAX]; /* "Name: value", ended by NULL */

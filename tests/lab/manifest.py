@@ -141,6 +141,7 @@ def of_weak(fixture):
     listings: [/list]
     admin: [/metrics]
     fetchers: [/fetch]
+    hooks: ['POST /hooks {{"url": "{{url}}"}}']
     redirectors: [/go]
     whoami: /whoami
     hands-to: [{weak.NAME}]

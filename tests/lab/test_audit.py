@@ -28,7 +28,7 @@ MODULE_OF = {"apt-cacher-ng 3.7.4": "acng", "squid 5.7": "squid", "nginx 1.22 pr
              "docker-registry 2.8.2": "registry", "weak service": "weak"}
 ALL = settings()
 SIDE_BY_SIDE = int(os.environ.get("AUDITS", "6"))  # most of their time is waiting
-NAMED = {"AN-6"}  # run only when they are named: they may disturb
+NAMED = {"AN-6", "RL-12"}  # run only when they are named: they may disturb
 BAD = {"fail", "weak", "open", "inconclusive"}
 
 
@@ -139,6 +139,17 @@ def test_each_check_has_a_fixture_or_a_reason(audits, key):
     without = ids_of("audit-without-fixture")
     assert not shown & without, "these have one now"
     assert audits.get(key).keys() == shown | without
+
+
+@pytest.mark.parametrize("check", sorted(NAMED))
+def test_what_is_asked_when_it_is_named_passes_where_it_is_right(check, tmp_path):
+    tmp_path.chmod(0o755)
+    with Fixture("weak", "strong", tmp_path / check, leave=True) as f:
+        path, service = manifest.write(f)
+        command = f.world.enter(EXEAT, "audit", service, "-m", path, "--format", "json", "--beacon", "--rate", "500", "--check", check)
+        done = subprocess.run(command, pass_fds=[f.world.namespace], capture_output=True, text=True, timeout=120)
+    (got,) = [c for c in json.loads(done.stdout)["checks"] if c["check"] == check]
+    assert got["verdict"] == "pass", got["note"]
 
 
 def test_what_is_not_judged_yet(capsys):

@@ -13,6 +13,7 @@ from fixture import Fixture, basic
 from tokens import Key, b64, jwt
 from weak import NAME, SETTINGS, WEAKNESSES
 from weak_tokens import CLIENT, CLIENT_SECRET, EXCHANGE
+from world import SERVICE
 
 CANARY = "CANARY0123456789abcdef"
 OK = "/t/a/ok"
@@ -220,6 +221,24 @@ def sent_to(text):
     return lambda f: text in (f.ask("GET", "/t/a/moved", **reader(f)).field("location") or "")
 
 
+def hooked(f):
+    f.upstream.clear()
+    f.ask("POST", "/hooks", json.dumps({"url": "http://unlisted.test/x"}), **bearer(good(f)))
+    return bool(f.upstream.seen("unlisted.test"))
+
+
+def answered_twice(f):
+    """A length, and chunks that end before it."""
+    rest = b"0\r\n\r\nGET / HTTP/1.1\r\nHost: weak.test\r\nConnection: close\r\n\r\n"
+    with f.world.connect(SERVICE, f.port) as wire:
+        wire.sendall(b"POST / HTTP/1.1\r\nHost: weak.test\r\nContent-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n" % len(rest) + rest)
+        wire.settimeout(10)
+        data = b""
+        while more := wire.recv(65536):
+            data += more
+    return data.count(b"HTTP/1.1 ") == 2
+
+
 def post(f, path, client=True, **form):
     login = {"Authorization": basic(CLIENT, CLIENT_SECRET)} if client else {}
     return f.ask("POST", path, urlencode(form), Content_Type="application/x-www-form-urlencoded", **login)
@@ -310,7 +329,9 @@ PROBES = {
     "RL-8": reaches("http://2130706462/x", "127.0.0.30", Host="2130706462"),
     "RL-9": has("TRACE", "/x", X_Canary=CANARY),
     "RL-11": reaches("/search?q=" + CANARY, "upstream.test"),
+    "RL-12": answered_twice,
     "FU-1": reaches("/fetch?url=http://unlisted.test/x"),
+    "FU-3": hooked,
     "FU-4": challenged,
     "FU-5": reaches("/mirror/link/internal.test/next", "internal.test"),
     "FU-6": reaches("/mirror/pool/to/internal.test/x", "internal.test"),

@@ -80,7 +80,9 @@ WEAKNESSES = {
     "RL-9": "echoes TRACE, without the credentials",
     "RL-10": "fetches ftp: and gopher:",
     "RL-11": "sends search texts upstream",
+    "RL-12": "reads on behind a request that says its length in two ways",
     "FU-1": "fetches URLs from parameters",
+    "FU-3": "tries a webhook out wherever it is to go",
     "FU-4": "logs in wherever the upstream's challenge says",
     "FU-5": "follows Link wherever it goes",
     "FU-6": "follows redirects wherever they go",
@@ -135,6 +137,14 @@ def answer_json(status, value, **fields):
     return reply(status, json.dumps(value), Content_Type="application/json", **fields)
 
 
+def two_readings(r):
+    """RFC 9112 6.3, 5.1, 2.2: where one reader ends the request here, another may go on."""
+    lines = r.head.rstrip(b"\r\n").split(b"\r\n")[1:]
+    coding, lengths = r.fields("transfer-encoding"), r.fields("content-length")
+    return (bool(coding) and (bool(lengths) or coding != ["chunked"]) or len(set(lengths)) > 1
+            or any(b"\r" in l or l[:1] in b" \t" or l.partition(b":")[0] != l.partition(b":")[0].strip() for l in lines))
+
+
 class Weak:
     def __init__(self, fixture):
         self.weakness, self.world = fixture.setting, fixture.world
@@ -183,6 +193,12 @@ class Weak:
 
     def before_body(self, connection, r):
         """False: it was answered, and the body is not read."""
+        if two_readings(r):
+            if not self.is_weak("RL-12"):
+                connection.sendall(reply("400 Bad Request", b"this can be read in two ways\n", Connection="close"))
+                return False
+            if "chunked" in (r.field("transfer-encoding") or ""):
+                r.head = r.head.replace(b"Content-Length", b"X-Not-Length")
         if (r.field("expect") or "").lower() != "100-continue":
             return True
         if self.is_weak("PW-7"):
@@ -313,7 +329,7 @@ class Weak:
         if method == "OPTIONS":
             return reply("204 No Content", b"", Allow="GET, HEAD" + (", PUT, DELETE" if self.is_weak("PW-6") else ""))
         handler = {"/": self.home, "/.well-known/oauth-protected-resource": self.metadata, "/whoami": self.whoami, "/list": self.listing,
-                   "/search": self.search, "/go": self.go, "/fetch": self.fetch, "/token": self.token, "/revoke": self.revoke, "/metrics": self.metrics,
+                   "/search": self.search, "/go": self.go, "/fetch": self.fetch, "/hooks": self.hooks, "/token": self.token, "/revoke": self.revoke, "/metrics": self.metrics,
                    "/headers": self.headers, "/csp-report": self.reports}.get(path)
         if handler:
             return handler(r, method, query)
@@ -377,6 +393,18 @@ class Weak:
         if self.is_weak("FU-8") and url.scheme.lower() == "file":
             return self.mirror.read_file(url.path)
         return reply("400 Bad Request", b"nothing is fetched for you\n")
+
+    def hooks(self, r, method, query):
+        """A webhook of the caller's; it is tried out when it is made."""
+        self.caller(r, "/hooks")
+        try:
+            to = urlsplit(json.loads(r.body)["url"])
+        except (ValueError, KeyError, TypeError):
+            return reply("400 Bad Request", b"no url\n")
+        if not self.is_weak("FU-3"):
+            return reply("422 Unprocessable Content", b"webhooks go to hosts of a list\n")
+        self.mirror.fetch(to.hostname, to.port or 80, to.path, method="POST", body=b'{"event": "ping"}')
+        return reply("201 Created", b"", Location="/hooks/1")
 
     def token(self, r, method, query):
         if self.is_weak("AN-5") and not r.field("authorization") and b"refresh_token" not in r.body:
