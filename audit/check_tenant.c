@@ -194,31 +194,107 @@ static void judge_presence(const struct evidence *e, struct finding *f)
 
 /* ---- XT-5 ---- */
 
+enum { TAG_WHOAMI = 1, TAG_PAGE };
+
+/* Without a page that says who asks: a protected one, by turns; what differs between the two, or is counted for both together, tells. */
 static void send_whoami(struct evidence *e)
 {
     const char *path = target_text(e->target, "whoami");
+    bool is_said = path || e->target->dialect == DIALECT_NPM;
 
-    if (!path && e->target->dialect == DIALECT_NPM)
-        path = "/-/whoami";
     if (!has_good(e) && is_open(baseline_at(e, 0)))
         evidence_na(e, "it is open: there are no principals (AN-1)");
     else if (!has_second(e))
         evidence_missing(e, "the manifest has no tenant2");
-    else if (!path)
-        evidence_missing(e, "the manifest has no whoami");
-    if (!path || e->missing[0] || e->not_applicable[0])
+    if (e->missing[0] || e->not_applicable[0])
         return;
-    ask(e, (struct probe){.path = path, .who = WHO_FIRST});
-    ask(e, (struct probe){.path = path, .who = WHO_SECOND});
+    if (!path)
+        path = is_said ? "/-/whoami" : baseline_at(e, 0)->path;
+    for (int i = 0; i < (is_said ? 1 : 2); i++) {
+        ask(e, (struct probe){.path = path, .who = WHO_FIRST, .tag = is_said ? TAG_WHOAMI : TAG_PAGE, .variant = is_said ? "who am I?" : "by turns"});
+        ask(e, (struct probe){.path = path, .who = WHO_SECOND, .tag = is_said ? TAG_WHOAMI : TAG_PAGE, .variant = is_said ? "who am I?" : "by turns"});
+    }
+}
+
+/* What is left to this caller, as it says; false: it does not. */
+static bool left_to(const struct turn *x, uint64_t *left)
+{
+    static const char *const names[] = {"X-RateLimit-Remaining", "RateLimit-Remaining", "X-Rate-Limit-Remaining", "X-User-Rate-Limit-Remaining"};
+    struct slice value;
+
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (turn_field(x, names[i], 0, &value) && slice_decimal(value, 1000000000, left))
+            return true;
+    return false;
+}
+
+/* One count for both: each request of the one takes from the other's. */
+static bool is_one_count(const struct evidence *e)
+{
+    uint64_t left[4];
+
+    for (size_t i = 0; i < 4; i++)
+        if (!left_to(e->list[i], &left[i]) || (i && left[i] >= left[i - 1]))
+            return false;
+    return true;
+}
+
+static bool same_body(const struct turn *a, const struct turn *b)
+{
+    return slice_equals(buf_slice(&a->body), buf_slice(&b->body));
+}
+
+/* Did XT-1 see the one read what the other, who is known, does not? */
+static bool is_told_by_writing(const struct audit *a)
+{
+    for (size_t i = 0; i < a->n_results; i++) {
+        const struct evidence *e = &a->results[i].evidence;
+        size_t own = 0, others = 0;
+        const struct turn *writer, *reader;
+
+        if (!slice_is(slice_of(a->results[i].check->id), "XT-1") || !(writer = tagged(e, TAG_WRITER, &own)) || !(reader = tagged(e, TAG_READ, &others)))
+            continue;
+        return turn_is_2xx(writer) && reader->who == WHO_SECOND && turn_is_refusal(reader);
+    }
+    return false;
+}
+
+/* A credential that is answered like an invented one is nobody's, as far as can be told. */
+static bool is_second_known(const struct evidence *e)
+{
+    const struct baseline *b = baseline_at(e, 0);
+
+    return b->second && b->junk && !turn_alike(b->second, b->junk);
+}
+
+static void judge_by_turns(const struct evidence *e, struct finding *f)
+{
+    const struct turn *const *x = (const struct turn *const *)e->list;
+    bool is_steady = e->n == 4 && turn_alike(x[0], x[2]) && turn_alike(x[1], x[3]);
+
+    if (!is_second_known(e))
+        finding_set(f, VERDICT_NOT_RUN, "the second tenant's credential is answered like an invented one: a page that says who asks would tell (whoami)");
+    else if (is_steady && is_one_count(e))
+        finding_set(f, VERDICT_FAIL, "both tenants draw on one and the same count of requests: they are one principal to it");
+    else if (is_steady && !turn_alike(x[0], x[1]))
+        finding_set(f, VERDICT_PASS, "it tells the two apart: %d for the one, %d for the other", x[0]->status, x[1]->status);
+    else if (is_steady && turn_is_2xx(x[0]) && same_body(x[0], x[2]) && same_body(x[1], x[3]) && !same_body(x[0], x[1]))
+        finding_set(f, VERDICT_PASS, "it tells the two apart: the same path has another page for each");
+    else if (is_told_by_writing(e->audit))
+        finding_set(f, VERDICT_PASS, "it tells the two apart: what the one wrote the other does not read (XT-1)");
+    else
+        finding_set(f, VERDICT_NOT_RUN, "nothing that it answers tells the two tenants apart, or together; a page that says who asks would (whoami)");
 }
 
 static void judge_whoami(const struct evidence *e, struct finding *f)
 {
     const struct turn *a = e->list[0], *b = e->list[1];
 
-    if (!turn_is_2xx(a) || !turn_is_2xx(b))
+    if (a->tag == TAG_PAGE)
+        judge_by_turns(e, f);
+    else if (!turn_is_2xx(a) || !turn_is_2xx(b))
         finding_set(f, VERDICT_INCONCLUSIVE, "it does not say who asks: %d and %d", a->status, b->status);
-    else if (slice_equals(buf_slice(&a->body), buf_slice(&b->body)))
+    else if (same_body(a, b))
         finding_set(f, VERDICT_FAIL, "both tenants are one and the same principal");
     else
         finding_set(f, VERDICT_PASS, "two tenants are two principals");

@@ -7,7 +7,7 @@
 #include "audit/probes.h"
 #include "base/text.h"
 
-enum { TAG_MUST_REFUSE = 1 /* RFC 9112 demands 400 */, TAG_MAY_TAKE /* and close behind it */ };
+enum { TAG_MUST_REFUSE = 1 /* RFC 9112 demands 400 */, TAG_MAY_TAKE /* in one of the readings, and nothing behind it */ };
 
 static void send_one(struct evidence *e, const char *variant, int tag, const char *other, const char *before)
 {
@@ -29,7 +29,7 @@ void send_framings(struct evidence *e)
     send_one(e, "a length and chunks", TAG_MAY_TAKE, "Transfer-Encoding: chunked", end);
     send_one(e, "a blank before the colon of Transfer-Encoding", TAG_MUST_REFUSE, "Transfer-Encoding : chunked", end);
     send_one(e, "chunks that are not the last coding", TAG_MUST_REFUSE, "Transfer-Encoding: chunked, identity", end);
-    send_one(e, "a bare CR before Transfer-Encoding", TAG_MUST_REFUSE, "X-Exeat: a\rTransfer-Encoding: chunked", end);
+    send_one(e, "a bare CR before Transfer-Encoding", TAG_MAY_TAKE, "X-Exeat: a\rTransfer-Encoding: chunked", end);
     send_one(e, "two lengths", TAG_MUST_REFUSE, "Content-Length: 0", "");
 }
 
@@ -50,6 +50,19 @@ static size_t count_answers(const struct turn *x)
     return n;
 }
 
+/* Its line names the second request: what only has it in its content was read as it should be. */
+static bool came_as_request(const struct evidence *e, const struct hit *h)
+{
+    struct slice bytes = buf_slice(&h->bytes), line;
+
+    if (!slice_next(&bytes, '\n', &line))
+        return false;
+    for (size_t i = 0; i < e->n_nonces; i++)
+        if (text_holds(line, slice_of(e->nonces[i])))
+            return true;
+    return false;
+}
+
 void judge_framings(const struct evidence *e, struct finding *f)
 {
     finding_set(f, VERDICT_PASS, "requests that can be read in two ways are refused, or read in one");
@@ -61,6 +74,7 @@ void judge_framings(const struct evidence *e, struct finding *f)
         else if (turn_is_2xx(x) && x->tag == TAG_MUST_REFUSE)
             finding_worsen(f, VERDICT_WEAK, "taken, though it can be read in two ways: %s (%d)", x->variant, x->status);
     }
-    if (e->n_upstream_hits)
-        finding_set(f, VERDICT_FAIL, "a request within a request came to the upstream");
+    for (size_t i = 0; i < e->n_upstream_hits; i++)
+        if (came_as_request(e, &e->upstream_hits[i]))
+            finding_set(f, VERDICT_FAIL, "a request within a request came to the upstream");
 }

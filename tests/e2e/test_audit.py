@@ -299,6 +299,33 @@ def test_the_listener_says_who_came(tmp_path):
     assert {c["check"]: c["verdict"] for c in without["checks"]}["FU-1"] == "not-run"
 
 
+# ---- two tenants, and no page that says who asks
+
+def two_tenants(a, b):
+    """a(n), b(n): (status, body, fields) for the nth request with each one's credential; nobody else gets anything."""
+    def handle(client, head, n):
+        who = a if SECRET.encode() in head else b if SECRET2.encode() in head else None
+        status, body, fields = who(n) if who and head.startswith(b"GET /ok ") else (401, b"{}", {"WWW_Authenticate": "Bearer"})
+        client.sendall(answer(status, body, **fields))
+    return handle
+
+
+@pytest.mark.parametrize("a, b, verdict", [
+    (lambda n: (200, b"ok", {}), lambda n: (403, b"no", {}), "pass"),
+    (lambda n: (200, b"for a", {}), lambda n: (200, b"for b", {}), "pass"),
+    (lambda n: (200, b"%d" % n, {}), lambda n: (200, b"%d" % n, {}), "not-run"),
+    (lambda n: (200, b"ok", {}), lambda n: (200, b"ok", {}), "not-run"),
+    (lambda n: (200, b"ok", {}), lambda n: (401, b"{}", {"WWW_Authenticate": "Bearer"}), "not-run"),
+    (lambda n: (200, b"ok", {"X_RateLimit_Remaining": 900 - n}), lambda n: (200, b"ok", {"X_RateLimit_Remaining": 900 - n}), "fail"),
+    (lambda n: (200, b"ok", {"RateLimit_Remaining": 900 - n // 2}), lambda n: (200, b"ok", {"RateLimit_Remaining": 500 - n // 2}), "not-run"),
+], ids=["one is let in", "a page for each", "a page for each time", "no difference", "the second is nobody's", "one count of requests", "a count for each"])
+def test_whether_two_tenants_are_two_is_told_from_what_differs(tmp_path, a, b, verdict):
+    with serve(two_tenants(a, b)) as (port, _):
+        _, report = audit(tmp_path, port, *ALL, "--check", "XT-5", service="    protected: [/ok]\n")
+    (got,) = [c for c in report["checks"] if c["check"] == "XT-5"]
+    assert got["verdict"] == verdict, got["note"]
+
+
 # ---- through the gateway
 
 WEAK_SERVICE = """
