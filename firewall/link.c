@@ -187,8 +187,9 @@ static void begin_route(struct ask *a, const struct link_steering *s, uint16_t t
     struct rtmsg *route = begin(a, type, flags, sizeof *route);
 
     route->rtm_family = (uint8_t)s->family;
-    route->rtm_protocol = RTPROT_STATIC;
-    route->rtm_scope = RT_SCOPE_HOST;
+    /* Whoever made it may have said less of it: what is to go is found by the rest. */
+    route->rtm_protocol = type == RTM_DELROUTE ? RTPROT_UNSPEC : RTPROT_STATIC;
+    route->rtm_scope = type == RTM_DELROUTE ? RT_SCOPE_NOWHERE : RT_SCOPE_HOST;
     route->rtm_type = RTN_LOCAL;
     mnl_attr_put_u32(a->message, RTA_TABLE, s->table);
     mnl_attr_put_u32(a->message, RTA_OIF, if_nametoindex("lo"));
