@@ -1,6 +1,6 @@
 /*
  * The porter: the one role that connects. Owns the resolver and the errands of each worker; answers MSG_DIAL by
- * MSG_DIALLED or MSG_NOT_DIALLED. What else a worker says is a violation: it is heard no more, and the supervisor ends it.
+ * MSG_DIALLED or MSG_NOT_DIALLED, and the usher's MSG_LOOKUP by MSG_FOUND or MSG_NOT_FOUND. What else a worker says is a violation: it is heard no more, and the supervisor ends it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "proxy/desk.h"
 #include "proxy/errand.h"
 #include "proxy/guests.h"
+#include "proxy/lookup.h"
 #include "proxy/role.h"
 
 enum { ASKS_MAX = 4096, UNREAD_MAX = 512, LATE_MS = 5000 };
@@ -28,7 +29,8 @@ struct ask {
     struct ask *next, **link;
     struct client *client;
     uint32_t id;
-    struct errand *errand;
+    struct errand *errand; /* of a dial */
+    struct lookup *lookup; /* of the usher's */
     struct guest *worker, *guest; /* both hold it: the worker among workers, the sandbox among the worker's */
     bool looks_up; /* its name is not fixed: a look-up until it is answered */
 };
@@ -77,6 +79,7 @@ static void ask_free(struct ask *a)
 static void ask_drop(struct ask *a)
 {
     errand_cancel(a->errand);
+    lookup_cancel(a->lookup);
     ask_free(a);
 }
 
@@ -84,7 +87,7 @@ static struct guest *begin_of_worker(const struct client *c, bool looks_up, enum
 {
     char name[40];
 
-    role_label(ROLE_WORKER, c->visitor.index, name, sizeof name);
+    role_label(c->visitor.role == ROLE_USHER ? ROLE_USHER : ROLE_WORKER, c->visitor.index, name, sizeof name);
     return guests_begin(porter.workers, slice_of(name), looks_up, why);
 }
 
@@ -123,12 +126,13 @@ static struct ask *ask_find(const struct client *c, uint32_t id)
 
 static void answer_no(struct client *c, uint32_t id, enum reason reason, const char *detail)
 {
+    enum role_message type = c->visitor.role == ROLE_USHER ? MSG_NOT_FOUND : MSG_NOT_DIALLED;
     struct buf out = {0};
 
     pack_u32(&out, id);
     pack_u16(&out, (uint16_t)reason);
     pack_bytes(&out, slice_of(detail));
-    desk_answer(&c->visitor, MSG_NOT_DIALLED, &out, -1);
+    desk_answer(&c->visitor, type, &out, -1);
     buf_free(&out);
 }
 
@@ -254,6 +258,76 @@ static void on_dial_keys(struct client *c, struct slice payload)
     begin_errand(c, id, office_for(generation, &order.late), &order);
 }
 
+/* ---- look-ups ---- */
+
+static void answer_found(struct client *c, uint32_t id, const struct lookup_found *found)
+{
+    struct buf out = {0}, text = {0};
+
+    pack_u32(&out, id);
+    pack_u32(&out, found->ttl_s);
+    pack_u16(&out, (uint16_t)found->n);
+    for (size_t i = 0; i < found->n; i++) {
+        buf_clear(&text);
+        addr_ip_text(&text, &found->list[i]);
+        pack_bytes(&out, buf_slice(&text));
+    }
+    desk_answer(&c->visitor, MSG_FOUND, &out, -1);
+    buf_free(&text);
+    buf_free(&out);
+}
+
+static void on_lookup_done(void *arg, const struct lookup_found *found, const struct fault *why)
+{
+    struct ask *a = arg;
+
+    a->lookup = NULL;
+    if (found)
+        answer_found(a->client, a->id, found);
+    else
+        answer_no(a->client, a->id, why->reason, why->text);
+    ask_free(a);
+}
+
+static void begin_lookup(struct client *c, uint32_t id, struct office *office, struct slice asker, const struct lookup_order *order)
+{
+    enum reason reason = REASON_LIMIT_LOOKUPS;
+    struct fault why = {0};
+    struct ask *a = c->n_asks < ASKS_MAX ? ask_new(c, id, asker, true, &reason) : NULL;
+
+    if (!a) {
+        answer_no(c, id, REASON_LIMIT_LOOKUPS, "the porter has as many look-ups for this client as may be at once");
+        return;
+    }
+    if ((a->lookup = lookup_start(office, order, on_lookup_done, a, &why)))
+        return;
+    answer_no(c, id, why.reason, why.text);
+    ask_free(a);
+    if (why.reason == REASON_DIAL_UNLISTED)
+        desk_bears_unlisted(&c->visitor);
+}
+
+static void on_look_up(struct client *c, struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    uint32_t id = unpack_u32(&u);
+    uint64_t generation = unpack_u64(&u);
+    struct lookup_order order = {0};
+    char canonical[NAME_MAX_LEN + 1];
+    struct slice asker, host;
+
+    order.question = unpack_id(&u);
+    asker = unpack_bytes(&u);
+    host = unpack_bytes(&u);
+    order.v6 = unpack_u8(&u);
+    if (!unpack_done(&u) || !order_is_sound(c, id, host, 1, canonical)) {
+        desk_expel(&c->visitor, "a malformed LOOKUP");
+        return;
+    }
+    order.host = canonical;
+    begin_lookup(c, id, office_for(generation, &order.late), asker, &order);
+}
+
 /* One that is unknown was answered while the cancel was on its way. */
 static void on_cancel(struct client *c, struct slice payload)
 {
@@ -270,8 +344,10 @@ static void on_message(struct visitor *v, uint16_t type, struct slice payload)
 {
     struct client *c = (struct client *)v;
 
-    if (type == MSG_DIAL)
+    if (type == MSG_DIAL && v->role != ROLE_USHER)
         on_dial(c, payload);
+    else if (type == MSG_LOOKUP && v->role == ROLE_USHER)
+        on_look_up(c, payload);
     else if (type == MSG_DIAL_KEYS && v->role == ROLE_CLERK)
         on_dial_keys(c, payload);
     else if (type == MSG_DIAL_CANCEL)
@@ -308,7 +384,7 @@ static void porter_on_peer(struct role_context *c, enum role peer, int index, in
     take_context(c);
     if (peer == ROLE_SCRIBE)
         recorder_attach(porter.recorder, fd);
-    else if (peer == ROLE_WORKER || peer == ROLE_CLERK)
+    else if (peer == ROLE_WORKER || peer == ROLE_CLERK || peer == ROLE_USHER)
         desk_seat(&porter.desk, peer, index, fd);
     else
         close(fd);
@@ -442,9 +518,10 @@ static void settle_client(struct client *c)
 
     for (struct ask *a = c->asks; a; a = next) {
         next = a->next;
-        if (errand_move(a->errand, porter.office))
+        if (a->lookup ? lookup_stands(a->lookup, porter.office) : errand_move(a->errand, porter.office))
             continue;
         errand_cancel(a->errand);
+        lookup_cancel(a->lookup);
         answer_no(c, a->id, REASON_POLICY_CHANGED, "the service is another one now");
         ask_free(a);
     }
