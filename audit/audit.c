@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "audit/state.h"
+#include "audit/tighter.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -122,6 +123,7 @@ struct audit *audit_run(struct target *t, const struct audit_options *o, struct 
     baselines_version(a);
     run_checks(a);
     cover_weak(a);
+    a->tighter = tighter_make(a);
     ok = true;
 out:
     a->took_ms = clock_mono_ms() - a->began_ms;
@@ -136,6 +138,7 @@ void audit_free(struct audit *a)
 {
     if (!a)
         return;
+    tighter_free(a->tighter);
     for (size_t i = 0; i < a->n_results; i++)
         evidence_clear(&a->results[i].through);
     for (size_t i = 0; i < a->n_results; i++)

@@ -1,5 +1,6 @@
 /* Owns the second asking: what is weak, again through the gateway, as a sandbox would. */
 #include "audit/state.h"
+#include "audit/tighter.h"
 
 /* Does the gateway let a request to the service through at all? Else it would cover everything. */
 static bool gateway_opens(struct audit *a)
@@ -14,13 +15,6 @@ static bool gateway_opens(struct audit *a)
     else
         turn_describe(x, &a->shut_out);
     return false;
-}
-
-static bool is_weak(const struct audit_result *r)
-{
-    enum verdict v = r->finding.verdict;
-
-    return r->check->send && (v == VERDICT_FAIL || v == VERDICT_WEAK || v == VERDICT_OPEN || v == VERDICT_INCONCLUSIVE);
 }
 
 /*
@@ -56,7 +50,7 @@ void cover_weak(struct audit *a)
     transport_through(a->transport, a->options.gateway, a->options.leave_token, a->options.gateway_ca, true);
     if (gateway_opens(a))
         for (size_t i = 0; i < a->n_results; i++)
-            if (is_weak(&a->results[i]))
+            if (tighter_is_weak(&a->results[i]))
                 ask_again(a, &a->results[i]);
     transport_through(a->transport, NULL, NULL, NULL, false);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/preset.h"
 #include "base/text.h"
 
 enum { RANGES_MAX = 64 };
@@ -82,6 +83,9 @@ static const struct conf_key service_keys[] = {
     {"token-endpoint.refresh", CONF_TEXT, NULL, NULL, "a refresh token, used up by the audit; none: it gives none", CONF_SOURCE},
     {"token-endpoint.revoke", CONF_TEXT, NULL, NULL, "where tokens are revoked (RFC 7009)", 0},
     {"token-endpoint.window", CONF_TIME, "2s", NULL, "how long a revoked token may still work", 0},
+    {"clients.preset", CONF_CHOICE, NULL, PRESET_CHOICES, "what its real clients need, as a preset of proxy.conf; npm: npm-read, oci: oci-pull", 0},
+    {"clients.preset-path", CONF_TEXT, NULL, NULL, "the folder that the preset is for; the path of url", 0},
+    {"clients.allow", CONF_LIST, "[]", NULL, "or as rules: \"GET,HEAD /pool/**\"", 0},
     {"accept", CONF_MAP, NULL, NULL, "weaknesses that are accepted: {AN-1: \"reason until 2027-06-30\"}", 0},
 };
 

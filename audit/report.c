@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "audit/probes.h"
+#include "audit/report_policy.h"
 #include "audit/state.h"
 #include "base/clock.h"
 
@@ -207,6 +208,25 @@ static void put_accepted(const struct audit *a, struct buf *out)
     }
 }
 
+/* Two blanks in, so that where it begins and ends is seen. */
+static void put_policy(const struct audit *a, struct buf *out)
+{
+    struct buf yaml = {0};
+    struct slice rest, line;
+
+    if (!report_has_policy(a))
+        return;
+    report_policy(a, &yaml);
+    rest = buf_slice(&yaml);
+    buf_char(out, '\n');
+    report_policy_lead(a, out);
+    buf_text(out, " (--policy FILE writes it):\n\n");
+    while (rest.len && slice_next(&rest, '\n', &line))
+        buf_printf(out, "  %.*s\n", SLICE_ARG(line));
+    buf_char(out, '\n');
+    buf_free(&yaml);
+}
+
 void report_text(const struct audit *a, bool all, struct buf *out)
 {
     put_accepted(a, out);
@@ -214,6 +234,7 @@ void report_text(const struct audit *a, bool all, struct buf *out)
         for (size_t i = 0; i < audit_count(a); i++)
             if (rank_of(audit_result(a, i)) == rank)
                 put_line(audit_result(a, i), out);
+    put_policy(a, out);
     if (audit_would_do(a)) {
         report_unasked(a, out);
         buf_char(out, '\n');
@@ -387,6 +408,7 @@ void report_json(const struct audit *a, struct buf *out)
     json_object_set_new(j, "unasked", unasked_json(a));
     json_object_set_new(j, "checks", checks);
     json_object_set_new(j, "capabilities", capabilities_json(a));
+    json_object_set_new(j, "policy", report_policy_json(a));
     if (!(text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII)))
         abort();
     buf_printf(out, "%s\n", text);

@@ -32,6 +32,9 @@ extern const char report_style[];
 /* Every exchange, one JSON line each: what was sent, the answer, SHA-256 of both. */
 void report_exchanges(const struct audit *a, struct buf *out);
 
+/* The tighter policy of the gateway, as a part of proxy.conf that config check can read; a comment when there is nothing to close. */
+void report_policy(const struct audit *a, struct buf *out);
+
 /* docs/checks.md: every check, what it needs, what to do. */
 void report_catalogue(struct buf *out);
 

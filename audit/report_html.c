@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "audit/probes.h"
-#include "audit/report.h"
+#include "audit/report_policy.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -183,6 +183,8 @@ static void put_navigation(const struct audit *a, struct buf *out)
     for (size_t i = 0; i < N_PARTS; i++)
         if (count_part(a, &parts[i]))
             buf_printf(out, "<li><a href=\"#%s\">%s (%zu)</a></li>\n", parts[i].id, parts[i].title, count_part(a, &parts[i]));
+    if (report_has_policy(a))
+        buf_text(out, "<li><a href=\"#policy\">A tighter policy for the gateway</a></li>\n");
     buf_text(out, "<li><a href=\"#uses\">What it can be used for</a></li>\n</ul></nav>\n");
 }
 
@@ -381,6 +383,25 @@ static void put_uses(const struct audit *a, struct buf *out)
     buf_text(out, "</tbody></table>\n</section>\n");
 }
 
+/* ---- the tighter policy ---- */
+
+static void put_policy(const struct audit *a, struct buf *out)
+{
+    struct buf text = {0};
+    char *t;
+
+    if (!report_has_policy(a))
+        return;
+    report_policy_lead(a, &text);
+    t = buf_take_text(&text);
+    put_text("<section aria-labelledby=\"policy\">\n<h2 id=\"policy\">A tighter policy for the gateway</h2>\n<p>", t, ". It is written for proxy.conf; each line names the findings that it covers.</p>\n", out);
+    free(t);
+    report_policy(a, &text);
+    t = buf_take_text(&text);
+    put_text("<pre tabindex=\"0\"><code>", t, "</code></pre>\n</section>\n", out);
+    free(t);
+}
+
 /* ---- all ---- */
 
 void report_html(const struct audit *a, struct buf *out)
@@ -394,6 +415,8 @@ void report_html(const struct audit *a, struct buf *out)
                   "to somewhere else? Each finding says what was asked, what was seen, and what to change.</p>\n");
     put_counts(a, out);
     for (size_t i = 0; i < N_PARTS; i++) {
+        if (i == 2)
+            put_policy(a, out);
         if (i == 4)
             put_uses(a, out);
         put_part(a, &parts[i], out);

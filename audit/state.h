@@ -25,6 +25,7 @@ struct audit {
     size_t n_baselines;
     struct turn *nowhere;
     struct audit_result *results;
+    struct tighter *tighter; /* once it is done */
     size_t n_results, n_done;
     int64_t interval_ns, next_ns;
     size_t sent, budget;

@@ -7,6 +7,22 @@
 
 #include "base/text.h"
 
+static char *copy_fields(const struct probe *p)
+{
+    struct buf out = {0};
+
+    for (size_t i = 0; i < TURN_FIELDS_MAX && p->fields[i]; i++)
+        buf_printf(&out, "%s\n", p->fields[i]);
+    return buf_take_text(&out);
+}
+
+static void wipe(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
 struct turn *turn_new(const struct probe *p)
 {
     struct turn *x = calloc(1, sizeof *x);
@@ -18,6 +34,9 @@ struct turn *turn_new(const struct probe *p)
     x->variant = text_copy(slice_of(p->variant));
     x->method = text_copy(slice_of(p->method ? p->method : "GET"));
     x->shown = text_copy(p->has_secret ? SLICE("[a secret is in it]") : slice_of(p->path));
+    x->asked = (struct asked){.base = p->base, .is_bare = p->is_bare, .path = text_copy(slice_of(p->path)), .fields = copy_fields(p), .body_len = p->body.len};
+    if (p->host)
+        x->asked.host = text_copy(slice_of(p->host));
     return x;
 }
 
@@ -25,6 +44,9 @@ void turn_free(struct turn *x)
 {
     if (!x)
         return;
+    wipe(x->asked.path);
+    wipe(x->asked.host);
+    wipe(x->asked.fields);
     free(x->variant);
     free(x->method);
     free(x->shown);

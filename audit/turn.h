@@ -62,6 +62,13 @@ struct turn {
     int64_t took_ms;
     unsigned char request_hash[32], response_hash[32]; /* SHA-256 of head and body, as sent and received */
     char *note;             /* what the check saw in it, for the report; NULL: nothing */
+    struct asked {          /* the probe as it was: secrets may be in it, and none of it is ever printed */
+        unsigned base;
+        bool is_bare;
+        char *path, *host;  /* host NULL: what belongs to the path */
+        char *fields;       /* "Name: value\n" each */
+        size_t body_len;
+    } asked;
 };
 
 struct turn *turn_new(const struct probe *p);

@@ -46,16 +46,19 @@ static bool write_report(const struct invocation *inv, const char *option, const
 
 static int write_all(const struct invocation *inv, const struct audit *a)
 {
+    bool policy_alone = slice_is(slice_of(option_text(inv->options, "policy")), "-");
     struct fault why = {0};
     struct buf out = {0};
     int status;
 
     if (!write_report(inv, "junit", a, report_junit, &why) || !write_report(inv, "sarif", a, report_sarif, &why) || !write_report(inv, "html", a, report_html, &why) ||
-        !write_report(inv, "exchanges", a, report_exchanges, &why)) {
+        !write_report(inv, "exchanges", a, report_exchanges, &why) || (!policy_alone && !write_report(inv, "policy", a, report_policy, &why))) {
         command_fail(inv, &why);
         return STATUS_FAILED;
     }
-    if (inv->json)
+    if (policy_alone)
+        report_policy(a, &out);
+    else if (inv->json)
         report_json(a, &out);
     else
         report_text(a, inv->verbose, &out);
@@ -223,7 +226,7 @@ static int audit_all(struct job *j)
 
 static bool check_words(const struct invocation *inv, struct fault *why)
 {
-    static const char *const files[] = {"junit", "sarif", "html", "exchanges"};
+    static const char *const files[] = {"junit", "sarif", "html", "exchanges", "policy"};
     bool all = option_flag(inv->options, "all");
 
     if (all == (inv->n_args == 1))
@@ -307,6 +310,7 @@ const struct command command_audit = {
             {.name = "through", .type = OPTION_TEXT, .value = "ADDRESS:PORT", .help = "ask what is weak again through the gateway there: what is good then is covered"},
             {.name = "leave-token", .type = OPTION_TEXT, .value = "FILE", .help = "the leave token for that"},
             {.name = "gateway-ca", .type = OPTION_TEXT, .value = "FILE", .help = "the gateway's root, for services behind TLS"},
+            {.name = "policy", .type = OPTION_TEXT, .value = "FILE", .help = "write the tighter policy of the gateway there, as a part of proxy.conf (-: print it in place of the report)"},
             {.name = "junit", .type = OPTION_TEXT, .value = "FILE", .help = "write JUnit XML there"},
             {.name = "sarif", .type = OPTION_TEXT, .value = "FILE", .help = "write SARIF 2.1.0 there"},
             {.name = "html", .type = OPTION_TEXT, .value = "FILE", .help = "write one HTML page there"},

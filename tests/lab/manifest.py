@@ -170,11 +170,13 @@ def of_weak(fixture):
 PARTS = {weak: of_weak, acng: of_acng, squid: of_squid, nginx: of_nginx, verdaccio: of_verdaccio, registry: of_registry}
 
 
-def write(fixture):
-    """(the manifest's path, the name of the service in it)"""
+def write(fixture, host=None, clients=""):
+    """(the manifest's path, the name of the service in it). With a host the service has that name, as gateways list it; clients: what they need."""
     name = fixture.module.__name__
     path = fixture.world.directory / "manifest.yaml"
     head = HEAD.format(name=name, port=fixture.port, ports=PORTS, service=SERVICE, naked=NAKED, upstream=NAMES["upstream.test"],
                        unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
-    path.write_text(head + PARTS[fixture.module](fixture))
+    if host:
+        head = head.replace(f"http://{SERVICE}:", f"http://{host}:") + f"    address: {SERVICE}\n"
+    path.write_text(head + PARTS[fixture.module](fixture) + clients)
     return path, name
