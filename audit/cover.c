@@ -8,7 +8,7 @@ static bool gateway_opens(struct audit *a)
     const struct turn *x = ask(&a->own, (struct probe){.path = a->baselines[0].path, .who = WHO_NOBODY, .variant = "through the gateway", .tag = WHO_NOBODY});
     struct slice value, head = buf_slice(&x->head), line;
 
-    if (turn_answered(x) && x->status != 407 && x->status / 100 != 5 && !turn_field(x, "Proxy-Status", 0, &value))
+    if (turn_answered(x) && x->status != 407 && !turn_field(x, "Proxy-Status", 0, &value))
         return true;
     if (slice_next(&head, '\r', &line) && line.len)
         buf_append(&a->shut_out, line);

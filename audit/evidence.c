@@ -105,6 +105,15 @@ bool evidence_is_hit(struct evidence *e)
 
 /* ---- reasons ---- */
 
+bool evidence_called(const struct evidence *e, const struct turn *x, const struct hit *hits, size_t n_hits)
+{
+    for (size_t i = 0; i < e->n_nonces; i++)
+        for (size_t j = 0; turn_names(x, e->nonces[i]) && j < n_hits; j++)
+            if (text_holds(buf_slice(&hits[j].bytes), slice_of(e->nonces[i])))
+                return true;
+    return false;
+}
+
 static void reason(char out[200], const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 static void reason(char out[200], const char *format, va_list args)
 {

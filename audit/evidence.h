@@ -45,6 +45,9 @@ void evidence_collect(struct evidence *e);
 /* Has anybody come to the listener with one of the nonces by now? */
 bool evidence_is_hit(struct evidence *e);
 
+/* Has one of these hits a nonce in it that x has, too? */
+bool evidence_called(const struct evidence *e, const struct turn *x, const struct hit *hits, size_t n_hits);
+
 /* Reasons not to ask; what was asked before stays. */
 void evidence_missing(struct evidence *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void evidence_na(struct evidence *e, const char *format, ...) __attribute__((format(printf, 2, 3)));

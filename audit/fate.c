@@ -62,11 +62,11 @@ static struct identity *somebody(const struct policy *p)
     return identity_make(&claims, NULL);
 }
 
-/* Of what the gateway lets through: do the fields that are special about it go along? */
+/* Of what the gateway lets through: do the fields that are special about it go along? Accept beside others is not. */
 static struct fate fields_fate(const struct service *s, const struct field *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!(field_meaning(list[i].name) & FIELD_HOP) && service_forwards_field(s, list[i].name))
+        if (!(n > 1 && slice_is_nocase(list[i].name, "accept")) && !(field_meaning(list[i].name) & FIELD_HOP) && service_forwards_field(s, list[i].name))
             return passes;
     return n ? (struct fate){FATE_PLAIN, REASON_ALLOWED} : passes;
 }

@@ -6,6 +6,7 @@
 
 #include "audit/clients.h"
 #include "audit/probes.h"
+#include "audit/rehearsal.h"
 #include "audit/remedy.h"
 #include "audit/state.h"
 #include "base/clock.h"
@@ -22,31 +23,17 @@ bool tighter_is_weak(const struct audit_result *r)
 
 /* ---- which probes did it ---- */
 
-static bool names(const struct turn *x, const char *nonce)
-{
-    return strstr(x->asked.path, nonce) || strstr(x->asked.fields, nonce) || (x->asked.host && strstr(x->asked.host, nonce));
-}
-
-static bool called(const struct evidence *e, const struct turn *x, const struct hit *hits, size_t n_hits)
-{
-    for (size_t i = 0; i < e->n_nonces; i++)
-        for (size_t j = 0; names(x, e->nonces[i]) && j < n_hits; j++)
-            if (text_holds(buf_slice(&hits[j].bytes), slice_of(e->nonces[i])))
-                return true;
-    return false;
-}
-
 /* Refused, and nobody heard of it: it is no part of the weakness. */
 static bool is_harmless(const struct evidence *e, const struct turn *x)
 {
-    return turn_is_refusal(x) && !called(e, x, e->hits, e->n_hits) && !called(e, x, e->upstream_hits, e->n_upstream_hits);
+    return turn_is_refusal(x) && !evidence_called(e, x, e->hits, e->n_hits) && !evidence_called(e, x, e->upstream_hits, e->n_upstream_hits);
 }
 
 /* Does the answer show what another request sent? */
 static bool shows_another(const struct evidence *e, const struct turn *x)
 {
     for (size_t i = 0; i < e->n_nonces; i++)
-        if (!names(x, e->nonces[i]) && turn_holds(x, e->nonces[i]))
+        if (!turn_names(x, e->nonces[i]) && turn_holds(x, e->nonces[i]))
             return true;
     return false;
 }
@@ -55,7 +42,7 @@ static bool shows_another(const struct evidence *e, const struct turn *x)
 static bool shows_own(const struct evidence *e, const struct turn *x)
 {
     for (size_t i = 0; i < e->n_nonces; i++)
-        if (names(x, e->nonces[i]) && turn_holds(x, e->nonces[i]))
+        if (turn_names(x, e->nonces[i]) && turn_holds(x, e->nonces[i]))
             return true;
     return false;
 }
@@ -71,8 +58,9 @@ static bool is_at_work(enum remedy_how how, const struct evidence *e, size_t i)
     const struct turn *x = e->list[i];
 
     switch (how) {
+    case REMEDY_EDGES: /* challenges are refusals, too */
+        return true;
     case REMEDY_REQUESTS:
-    case REMEDY_EDGES:
         return !is_harmless(e, x);
     case REMEDY_WRITES:
         return !only_reads(x) && !is_harmless(e, x);
@@ -115,29 +103,71 @@ static void add_line(const struct tighter *t, struct tighter_of *of, struct fate
         of->lines |= BIT(line);
 }
 
-/* One check, by its probes: does none of those that matter do its work through this policy? */
-static void try_one(const struct tighter *t, enum remedy_how how, const struct audit_result *r, struct tighter_of *of)
+/* An answer that leads elsewhere, and that would not come back. Where the service went there itself, no answer is behind it. */
+static bool is_stopped_edge(const struct tighter *t, enum remedy_how how, const struct evidence *e, const struct turn *x)
+{
+    return how == REMEDY_EDGES && t->on & BIT(LINE_EDGES) && !evidence_called(e, x, e->hits, e->n_hits);
+}
+
+/* By its judge: what would it say if the gateway answered what it does not let through? */
+static void rehearse(const struct tighter *t, enum remedy_how how, const struct audit_result *r, struct tighter_of *of)
+{
+    struct rehearsal *h = rehearsal_new(&r->evidence);
+    const struct turn *through = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->evidence.n; i++) {
+        const struct turn *x = r->evidence.list[i];
+        struct fate f = fate_of(t->policy, audit_target(t->audit), x);
+
+        if (f.kind != FATE_REFUSED && !is_stopped_edge(t, how, &r->evidence, x)) {
+            through = through || !is_at_work(how, &r->evidence, i) ? through : x;
+            continue;
+        }
+        n++;
+        if (f.kind != FATE_REFUSED)
+            of->lines |= BIT(LINE_EDGES);
+        else if (is_at_work(how, &r->evidence, i))
+            add_line(t, of, f);
+        rehearsal_refuse(h, i, f.kind == FATE_REFUSED ? reason_get(f.reason)->status : 502);
+    }
+    if (n && rehearsal_is_good(h, r->check))
+        of->claim = of->lines ? CLAIM_LINES : CLAIM_ITSELF;
+    else
+        of->passes = through;
+    rehearsal_free(h);
+}
+
+/* By its probes: where one leaves what another one finds, none of the first kind may do its work. */
+static void try_each(const struct tighter *t, enum remedy_how how, const struct audit_result *r, struct tighter_of *of)
 {
     size_t n = 0;
 
-    *of = (struct tighter_of){.claim = CLAIM_SERVICE};
     for (size_t i = 0; i < r->evidence.n; i++) {
-        const struct turn *x = r->evidence.list[i];
         struct fate f;
 
         if (!is_at_work(how, &r->evidence, i))
             continue;
-        f = fate_of(t->policy, audit_target(t->audit), x);
+        f = fate_of(t->policy, audit_target(t->audit), r->evidence.list[i]);
         n++;
         if (f.kind == FATE_REFUSED || (how == REMEDY_FIELDS && f.kind == FATE_PLAIN))
             add_line(t, of, f);
-        else if (how == REMEDY_EDGES && t->on & BIT(LINE_EDGES))
-            of->lines |= BIT(LINE_EDGES);
         else if (!of->passes)
-            of->passes = x;
+            of->passes = r->evidence.list[i];
     }
     if (n && !of->passes)
         of->claim = of->lines ? CLAIM_LINES : CLAIM_ITSELF;
+}
+
+static void try_one(const struct tighter *t, const struct audit_result *r, struct tighter_of *of)
+{
+    enum remedy_how how = remedy_of(r->check->id)->how;
+
+    *of = (struct tighter_of){.claim = CLAIM_SERVICE};
+    if (how == REMEDY_REQUESTS || how == REMEDY_VARIANTS || how == REMEDY_EDGES)
+        rehearse(t, how, r, of);
+    else if (how != REMEDY_NONE)
+        try_each(t, how, r, of);
 }
 
 static bool is_called_from(const struct audit_result *r)
@@ -178,7 +208,7 @@ static void try_all(struct tighter *t)
             else if (followers)
                 follow(t, &t->of[i]);
             else
-                try_one(t, how, r, &t->of[i]);
+                try_one(t, r, &t->of[i]);
         }
 }
 
@@ -211,6 +241,17 @@ static bool serves_clients(const struct tighter *t)
         if (turn_answered(t->audit->baselines[i].none) && fate_of(t->policy, audit_target(t->audit), t->audit->baselines[i].none).kind == FATE_REFUSED)
             return false;
     return true;
+}
+
+/* What the manifest protects is asked for by somebody, if not by every client of the preset's. */
+static void add_beside(struct tighter *t)
+{
+    for (size_t i = 0; i < t->audit->n_baselines; i++) {
+        const struct baseline *b = &t->audit->baselines[i];
+
+        if (turn_answered(b->none) && b->path[0] == '/' && !strpbrk(b->path, "*{?") && line_of(fate_of(t->policy, audit_target(t->audit), b->none).reason) == LINE_RULES)
+            t->beside[t->n_beside++] = b->path;
+    }
 }
 
 /* A rule for what was asked, up to what the audit chose itself, and all that lies below. Empty: nothing of it stands. */
@@ -332,6 +373,9 @@ struct tighter *tighter_make(const struct audit *a)
     t->audit = a;
     t->fields = preset ? preset->fields : reading;
     t->on = BIT(LINE_RULES) | (can_refuse_credentials(audit_target(a), a) ? BIT(LINE_CREDENTIALS) : 0);
+    if (!compile(t))
+        return t;
+    add_beside(t);
     if (!compile(t))
         return t;
     try_all(t);

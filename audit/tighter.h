@@ -46,6 +46,8 @@ struct tighter {
         size_t result;          /* whose */
     } denies[DENIES_MAX];
     size_t n_denies;
+    const char *beside[BASELINES_MAX]; /* paths that the manifest names and the preset, or clients.allow, leaves out */
+    size_t n_beside;
     const char *const *fields;  /* that clients need: of the preset, or what reading needs */
     bool is_dropped[64];        /* of those: they are repeated in answers, and not needed */
     struct policy *policy;      /* as compiled */

@@ -88,6 +88,48 @@ static void put_checks(const struct tighter *t, unsigned line, struct buf *out)
     buf_char(out, '\n');
 }
 
+static void put_item(struct slice text, struct buf *out)
+{
+    buf_text(out, "      - ");
+    text_json(out, text);
+    buf_char(out, '\n');
+}
+
+/* Those of the preset, below its folder: written with others, they must be written, too. */
+static void put_preset_rules(const struct target *t, struct buf *out)
+{
+    const char *const *rules = clients_preset(t)->allow;
+
+    for (size_t i = 0; rules[i]; i++) {
+        struct buf rule = {0};
+        size_t method = strcspn(rules[i], " ") + 1;
+
+        buf_printf(&rule, "%.*s%s%s", (int)method, rules[i], clients_preset_path(t), rules[i] + method);
+        put_item(buf_slice(&rule), out);
+        buf_free(&rule);
+    }
+}
+
+static void put_allow(const struct tighter *t, struct buf *out)
+{
+    const struct target *target = audit_target(t->audit);
+    struct buf rule = {0};
+
+    if (clients_preset(target))
+        put_preset_rules(target, out);
+    for (size_t i = 0; i < clients_rule_count(target); i++) {
+        buf_clear(&rule);
+        clients_rule(target, i, &rule);
+        put_item(buf_slice(&rule), out);
+    }
+    for (size_t i = 0; i < t->n_beside; i++) {
+        buf_clear(&rule);
+        buf_printf(&rule, "GET,HEAD %s%s?", target->base[0].path, t->beside[i]);
+        put_item(buf_slice(&rule), out);
+    }
+    buf_free(&rule);
+}
+
 static void put_rules(const struct tighter *t, struct buf *out)
 {
     const struct target *target = audit_target(t->audit);
@@ -95,24 +137,22 @@ static void put_rules(const struct tighter *t, struct buf *out)
 
     if (preset) {
         buf_printf(out, "    preset: %s", preset->name);
-        put_checks(t, LINE_RULES, out);
-        if (clients_preset_path(target)[0])
-            buf_printf(out, "    preset-path: %s\n", clients_preset_path(target));
-        return;
+        if (t->n_beside)
+            buf_char(out, '\n');
+        else
+            put_checks(t, LINE_RULES, out);
     }
+    if (preset && clients_preset_path(target)[0])
+        buf_printf(out, "    preset-path: %s\n", clients_preset_path(target));
+    if (preset && t->n_beside == 0)
+        return;
     if (clients_are_guessed(target))
         buf_text(out, "    # What clients need is not in the manifest (clients): these are the folders that it names. Look whether it is enough.\n");
+    else if (preset)
+        buf_text(out, "    # The preset's rules, and what the manifest names beside them (protected).\n");
     buf_text(out, "    allow:");
     put_checks(t, LINE_RULES, out);
-    for (size_t i = 0; i < clients_rule_count(target); i++) {
-        struct buf rule = {0};
-
-        clients_rule(target, i, &rule);
-        buf_text(out, "      - ");
-        text_json(out, buf_slice(&rule));
-        buf_char(out, '\n');
-        buf_free(&rule);
-    }
+    put_allow(t, out);
 }
 
 static void put_denies(const struct tighter *t, struct buf *out)
@@ -147,11 +187,8 @@ static void put_edges(const struct tighter *t, struct buf *out)
     if (n == 0)
         return;
     buf_text(out, "    hands-off-to:  # the manifest's hands-to\n");
-    for (size_t i = 0; i < n; i++) {
-        buf_text(out, "      - ");
-        text_json(out, slice_of(target_text_at(target, "hands-to", i)));
-        buf_char(out, '\n');
-    }
+    for (size_t i = 0; i < n; i++)
+        put_item(slice_of(target_text_at(target, "hands-to", i)), out);
 }
 
 static void put_lines(const struct tighter *t, struct buf *out)
