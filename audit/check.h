@@ -16,6 +16,7 @@ enum {
     RUN_ISSUER = 4,   /* --issuer-key */
     RUN_LISTENER = 8, /* --beacon */
     RUN_NAMED = 16,   /* may disturb: only when --check names it */
+    RUN_SHOWS = 64,   /* what is tried is a credential itself: without it nothing is asked */
     RUN_LAST = 32,    /* the service may answer differently for ever after: behind all others */
 };
 

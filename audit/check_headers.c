@@ -20,13 +20,14 @@ static void judge_fields(const struct evidence *e, struct finding *f)
     for (size_t i = 0; i < e->n; i++) {
         const struct turn *x = e->list[i];
         const struct baseline *b = baseline_at(e, (size_t)x->tag);
+        const struct turn *none = baseline_none(e, b);
 
-        if (turn_alike(x, b->none) || (turn_is_refusal(x) && turn_is_refusal(b->none)))
+        if (turn_alike(x, none) || (turn_is_refusal(x) && turn_is_refusal(none)))
             continue;
         if (is_let_in(b, x))
-            finding_worsen(f, VERDICT_FAIL, "\"%s\" opens %s: %d instead of %d", x->variant, b->path, x->status, b->none->status);
-        else if (turn_answered(x) && turn_answered(b->none))
-            finding_worsen(f, VERDICT_WEAK, "\"%s\" changes the answer for %s: %d instead of %d", x->variant, b->path, x->status, b->none->status);
+            finding_worsen(f, VERDICT_FAIL, "\"%s\" opens %s: %d instead of %d", x->variant, b->path, x->status, none->status);
+        else if (turn_answered(x) && turn_answered(none))
+            finding_worsen(f, VERDICT_WEAK, "\"%s\" changes the answer for %s: %d instead of %d", x->variant, b->path, x->status, none->status);
         else
             finding_worsen(f, VERDICT_INCONCLUSIVE, "\"%s\": no answer to compare", x->variant);
     }

@@ -149,7 +149,7 @@ static void send_nothing(struct evidence *e)
 }
 
 /* The upstream's redirects are RD-5's and FU-6's: a client may follow those, if without its credential. */
-static bool is_counted(const struct check *c)
+bool check_counts_calls(const struct check *c)
 {
     return slice_starts(slice_of(c->id), SLICE("RL-")) || (slice_starts(slice_of(c->id), SLICE("FU-")) && !slice_is(slice_of(c->id), "FU-6"));
 }
@@ -163,7 +163,7 @@ void judge_credentials_at_listener(const struct evidence *e, struct finding *f)
     for (size_t i = 0; i < e->audit->n_results; i++) {
         const struct audit_result *r = &e->audit->results[i];
 
-        for (size_t j = 0; is_counted(r->check) && j < r->evidence.n_hits; j++, n++) {
+        for (size_t j = 0; check_counts_calls(r->check) && j < r->evidence.n_hits; j++, n++) {
             const char *one = foreign_credential(e->target, &r->evidence.hits[j]);
 
             if (!one || with++)
@@ -208,7 +208,7 @@ static void judge_inner_proxy(const struct evidence *e, struct finding *f)
     for (size_t i = 0; i < e->n; i++)
         if (turn_holds(e->list[i], e->nonces[0]))
             finding_worsen(f, VERDICT_FAIL, "an answer repeats Proxy-Authorization");
-    if (e->list[0]->status == 407)
+    if (e->list[0]->status == 407 && !e->is_through) /* to the gateway it is the gateway's */
         finding_worsen(f, VERDICT_WEAK, "it acts on Proxy-Authorization: 407");
     for (size_t i = 0; i < e->n; i++)
         if (i != 1 && is_let_in(baseline_at(e, 0), e->list[i]))

@@ -267,7 +267,7 @@ static const struct check scope_checks[] = {
     {"AS-7", SEVERITY_HIGH, RUN_ISSUER, send_spellings, judge_tokens, "Can a scope be widened by how it is spelt?", "CVE-2026-42016, CVE-2026-66015", "Compare scopes exactly.", OWN},
     {"AS-8", SEVERITY_MEDIUM, RUN_ISSUER, send_details, judge_tokens, "Are authorization_details looked at?", "RFC 9396 3, 5", "Refuse details of unknown types.", OWN},
     {"AS-9", SEVERITY_CRITICAL, 0, send_gateway_token, judge_tokens, "Does it take the gateway's leave token?", "RFC 9700 4.10.2", "Take tokens of your issuer for your audience alone.", "The gateway strips its token from every request."},
-    {"AS-10", SEVERITY_CRITICAL, RUN_TENANTS, send_second, judge_second, "Does another tenant's credential open it?", "", "Bind objects to their tenant.", "client-credentials: refuse; then no foreign account can be used."},
+    {"AS-10", SEVERITY_CRITICAL, RUN_TENANTS | RUN_SHOWS, send_second, judge_second, "Does another tenant's credential open it?", "", "Bind objects to their tenant.", "client-credentials: refuse; then no foreign account can be used."},
 };
 
 const struct check_group check_scope = {"AS", "audience and scope", scope_checks, COUNT(scope_checks)};

@@ -1,11 +1,19 @@
 /* Owns the second asking: what is weak, again through the gateway, as a sandbox would. */
+#include "audit/remedy.h"
 #include "audit/state.h"
 #include "audit/tighter.h"
+
+/* How the protected paths answer who shows nothing but a leave token. */
+static void take_baselines(struct audit *a)
+{
+    for (size_t i = 0; i < a->n_baselines; i++)
+        a->baselines[i].through = ask(&a->own, (struct probe){.path = a->baselines[i].path, .who = WHO_NOBODY, .variant = "through the gateway", .tag = WHO_NOBODY});
+}
 
 /* Does the gateway let a request to the service through at all? Else it would cover everything. */
 static bool gateway_opens(struct audit *a)
 {
-    const struct turn *x = ask(&a->own, (struct probe){.path = a->baselines[0].path, .who = WHO_NOBODY, .variant = "through the gateway", .tag = WHO_NOBODY});
+    const struct turn *x = a->baselines[0].through;
     struct slice value, head = buf_slice(&x->head), line;
 
     if (turn_answered(x) && x->status != 407 && !turn_field(x, "Proxy-Status", 0, &value))
@@ -15,6 +23,17 @@ static bool gateway_opens(struct audit *a)
     else
         turn_describe(x, &a->shut_out);
     return false;
+}
+
+/* Did the gateway refuse all of it? Then what no longer applies is what it keeps sandboxes from. */
+static bool was_refused(const struct evidence *e)
+{
+    struct slice value;
+
+    for (size_t i = 0; i < e->n; i++)
+        if (!turn_is_refusal(e->list[i]) || !turn_field(e->list[i], "Proxy-Status", 0, &value))
+            return false;
+    return true;
 }
 
 /*
@@ -27,6 +46,7 @@ static bool is_good_through(struct audit *a, struct audit_result *r, bool is_bar
 
     again.evidence.audit = a;
     again.evidence.target = a->target;
+    again.evidence.is_through = true;
     again.evidence.audit_writes = r->evidence.audit_writes;
     transport_through(a->transport, a->options.gateway, a->options.leave_token, a->options.gateway_ca, is_bare);
     r->check->send(&again.evidence);
@@ -35,12 +55,42 @@ static bool is_good_through(struct audit *a, struct audit_result *r, bool is_bar
     evidence_clear(&r->through);
     r->through = again.evidence;
     r->through_finding = again.finding;
-    return r->through.n > 0 && again.finding.verdict == VERDICT_PASS;
+    return r->through.n > 0 && (again.finding.verdict == VERDICT_PASS || (again.finding.verdict == VERDICT_NA && was_refused(&r->through)));
 }
 
 static void ask_again(struct audit *a, struct audit_result *r)
 {
-    r->is_covered = is_good_through(a, r, true) && (!a->target->first.secret || is_good_through(a, r, false));
+    bool is_bare_good = r->check->run & RUN_SHOWS || is_good_through(a, r, true);
+
+    r->is_covered = is_bare_good && (!a->target->first.secret || is_good_through(a, r, false));
+}
+
+/* FU-9 and CR-5 send nothing of their own: they are covered when all that they stand on is. */
+static void follow(struct audit *a, struct audit_result *r)
+{
+    size_t n = 0, covered = 0;
+
+    for (size_t i = 0; i < a->n_results; i++)
+        if (tighter_is_followed(a, &a->results[i])) {
+            n++;
+            covered += a->results[i].is_covered;
+        }
+    r->is_covered = n && covered == n;
+}
+
+static void again_all(struct audit *a)
+{
+    for (int followers = 0; followers < 2; followers++)
+        for (size_t i = 0; i < a->n_results; i++) {
+            struct audit_result *r = &a->results[i];
+
+            if (!tighter_is_weak(r) || (remedy_of(r->check->id)->how == REMEDY_FOLLOWS) != followers)
+                continue;
+            if (followers)
+                follow(a, r);
+            else
+                ask_again(a, r);
+        }
 }
 
 void cover_weak(struct audit *a)
@@ -48,9 +98,8 @@ void cover_weak(struct audit *a)
     if (!a->options.gateway || a->is_dead)
         return;
     transport_through(a->transport, a->options.gateway, a->options.leave_token, a->options.gateway_ca, true);
+    take_baselines(a);
     if (gateway_opens(a))
-        for (size_t i = 0; i < a->n_results; i++)
-            if (tighter_is_weak(&a->results[i]))
-                ask_again(a, &a->results[i]);
+        again_all(a);
     transport_through(a->transport, NULL, NULL, NULL, false);
 }

@@ -309,6 +309,11 @@ const struct baseline *baseline_at(const struct evidence *e, size_t i)
     return &e->audit->baselines[i];
 }
 
+const struct turn *baseline_none(const struct evidence *e, const struct baseline *b)
+{
+    return e->is_through && b->through ? b->through : b->none;
+}
+
 const struct turn *nowhere(const struct evidence *e)
 {
     return e->audit->nowhere;

@@ -14,6 +14,7 @@ enum { NONCES_MAX = 160, TURNS_MAX = 200, BASELINES_MAX = 8 };
 struct baseline {
     char *path;
     struct turn *none, *good, *second, *junk;
+    struct turn *through; /* what nobody gets through the gateway, which may put a credential of its own in */
 };
 
 struct audit;
@@ -22,6 +23,7 @@ struct evidence {
     struct audit *audit;
     const struct target *target;
     bool audit_writes; /* --active */
+    bool is_through;   /* asked through the gateway */
     struct turn *list[TURNS_MAX];
     size_t n;
     char nonces[NONCES_MAX][NONCE_LEN + 1];
@@ -82,6 +84,8 @@ bool has_second(const struct evidence *e);
 /* Baselines of the protected paths. 0 is the first, and always there. */
 size_t baseline_count(const struct evidence *e);
 const struct baseline *baseline_at(const struct evidence *e, size_t i);
+/* What it answers who shows nothing: the service, or, when that is who was asked, the gateway before it. */
+const struct turn *baseline_none(const struct evidence *e, const struct baseline *b);
 /* What a path that nobody has answers, anonymously. */
 const struct turn *nowhere(const struct evidence *e);
 /* Does everybody get what the good credential gets? */

@@ -49,6 +49,8 @@ void judge_tokens(const struct evidence *e, struct finding *f);
 void judge_readable(const struct evidence *e, struct finding *f);
 /* The longest target that was read, in bytes (UP-2). */
 size_t covert_bytes(const struct evidence *e);
+/* FU-9 and CR-5 look at who came because of this one. */
+bool check_counts_calls(const struct check *c);
 void judge_credentials_at_listener(const struct evidence *e, struct finding *f);
 /* What tokens are tried on, and whether there is anything to judge them by (else missing or n/a is set). */
 const struct baseline *token_place(const struct evidence *e);

@@ -126,7 +126,7 @@ static const struct remedy table[] = {
     {"CI-7", REMEDY_NONE, OWN_CACHE},
     {"CI-8", REMEDY_NONE, OWN_CACHE},
     {"UP-1", REMEDY_WRITES, NULL},
-    {"UP-2", REMEDY_REQUESTS, NULL},
+    {"UP-2", REMEDY_SIZES, NULL},
     {"UP-3", REMEDY_WRITES, NULL},
     {"UP-4", REMEDY_WRITES, NULL},
     {"UP-5", REMEDY_WRITES, NULL},

@@ -11,6 +11,7 @@ enum remedy_how {
     REMEDY_NONE,     /* no rule can: only the service */
     REMEDY_REQUESTS, /* none of the requests that got an answer reaches it */
     REMEDY_WRITES,   /* none of those that are no GET or HEAD does; what was not written, nobody reads */
+    REMEDY_SIZES,    /* none of the requests reaches it, not even those that it refuses: it has read them by then */
     REMEDY_VARIANTS, /* none but the first does, which is what the others are held against */
     REMEDY_PAGES,    /* the pages that show what somebody else sent do not come back */
     REMEDY_FIELDS,   /* the fields do not reach it */

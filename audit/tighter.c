@@ -47,6 +47,15 @@ static bool shows_own(const struct evidence *e, const struct turn *x)
     return false;
 }
 
+/* Did it carry something that would be known again, and the answer does not show it? */
+static bool is_lost(const struct evidence *e, const struct turn *x)
+{
+    for (size_t i = 0; i < e->n_nonces; i++)
+        if (strstr(x->asked.fields, e->nonces[i]))
+            return !turn_holds(x, e->nonces[i]);
+    return false;
+}
+
 static bool only_reads(const struct turn *x)
 {
     return slice_is(slice_of(x->method), "GET") || slice_is(slice_of(x->method), "HEAD");
@@ -58,7 +67,8 @@ static bool is_at_work(enum remedy_how how, const struct evidence *e, size_t i)
     const struct turn *x = e->list[i];
 
     switch (how) {
-    case REMEDY_EDGES: /* challenges are refusals, too */
+    case REMEDY_EDGES: /* challenges are refusals, too; and what is refused was read */
+    case REMEDY_SIZES:
         return true;
     case REMEDY_REQUESTS:
         return !is_harmless(e, x);
@@ -68,8 +78,8 @@ static bool is_at_work(enum remedy_how how, const struct evidence *e, size_t i)
         return i > 0 && !is_harmless(e, x);
     case REMEDY_PAGES:
         return shows_another(e, x);
-    case REMEDY_FIELDS: /* what the good credential gets without any field is no field's work */
-        return x->asked.fields[0] || x->asked.host || (x->who == WHO_FIRST && turn_is_2xx(x)) || !only_reads(x);
+    case REMEDY_FIELDS: /* what the good credential gets without any field is no field's work; nor is a canary's that did not come back */
+        return !is_lost(e, x) && (x->asked.fields[0] || x->asked.host || (x->who == WHO_FIRST && turn_is_2xx(x)) || !only_reads(x));
     default:
         return false;
     }
@@ -103,10 +113,59 @@ static void add_line(const struct tighter *t, struct tighter_of *of, struct fate
         of->lines |= BIT(line);
 }
 
-/* An answer that leads elsewhere, and that would not come back. Where the service went there itself, no answer is behind it. */
-static bool is_stopped_edge(const struct tighter *t, enum remedy_how how, const struct evidence *e, const struct turn *x)
+/* Whose judge says whether an answer leads elsewhere: a signed URL is one in a redirect (RD-1). */
+static const struct check *judge_of_edges(const struct tighter *t, const struct audit_result *r)
 {
-    return how == REMEDY_EDGES && t->on & BIT(LINE_EDGES) && !evidence_called(e, x, e->hits, e->n_hits);
+    for (size_t i = 0; slice_is(slice_of(r->check->id), "RD-2") && i < audit_count(t->audit); i++)
+        if (slice_is(slice_of(audit_result(t->audit, i)->check->id), "RD-1"))
+            return audit_result(t->audit, i)->check;
+    return r->check;
+}
+
+/* Does the ith answer, by itself, lead elsewhere? Where the service went there itself, no answer is behind it. */
+static bool leads_away(const struct tighter *t, const struct audit_result *r, size_t i)
+{
+    const struct evidence *e = &r->evidence;
+    struct rehearsal *h;
+    bool leads;
+
+    if (evidence_called(e, e->list[i], e->hits, e->n_hits))
+        return false;
+    h = rehearsal_new(e);
+    for (size_t j = 0; j < e->n; j++)
+        if (j != i)
+            rehearsal_refuse(h, j, 0);
+    leads = !rehearsal_is_good(h, judge_of_edges(t, r));
+    rehearsal_free(h);
+    return leads;
+}
+
+/* An answer that would not come back. */
+static bool is_stopped_edge(const struct tighter *t, enum remedy_how how, const struct audit_result *r, size_t i)
+{
+    return how == REMEDY_EDGES && t->on & BIT(LINE_EDGES) && leads_away(t, r, i);
+}
+
+/* Do answers that clients need lead elsewhere? Then the gateway cannot keep them back. */
+static bool is_needed_edge(const struct tighter *t, const struct audit_result *r)
+{
+    enum who client = audit_target(t->audit)->first.secret ? WHO_FIRST : WHO_NOBODY;
+
+    for (size_t i = 0; i < r->evidence.n; i++)
+        for (size_t j = 0; j < t->audit->n_baselines; j++)
+            if (r->evidence.list[i]->who == client && slice_is(slice_of(r->evidence.list[i]->asked.path), t->audit->baselines[j].path) && leads_away(t, r, i))
+                return true;
+    return false;
+}
+
+/* Where the credential itself is what is tried, the sandbox brings it. */
+static struct fate fate_for(const struct tighter *t, const struct check *c, const struct turn *x)
+{
+    struct turn y = *x;
+
+    if (c->run & RUN_SHOWS && x->who != WHO_NOBODY)
+        y.who = WHO_TOKEN;
+    return fate_of(t->policy, audit_target(t->audit), &y);
 }
 
 /* By its judge: what would it say if the gateway answered what it does not let through? */
@@ -118,9 +177,9 @@ static void rehearse(const struct tighter *t, enum remedy_how how, const struct 
 
     for (size_t i = 0; i < r->evidence.n; i++) {
         const struct turn *x = r->evidence.list[i];
-        struct fate f = fate_of(t->policy, audit_target(t->audit), x);
+        struct fate f = fate_for(t, r->check, x);
 
-        if (f.kind != FATE_REFUSED && !is_stopped_edge(t, how, &r->evidence, x)) {
+        if (f.kind != FATE_REFUSED && !is_stopped_edge(t, how, r, i)) {
             through = through || !is_at_work(how, &r->evidence, i) ? through : x;
             continue;
         }
@@ -164,17 +223,18 @@ static void try_one(const struct tighter *t, const struct audit_result *r, struc
     enum remedy_how how = remedy_of(r->check->id)->how;
 
     *of = (struct tighter_of){.claim = CLAIM_SERVICE};
-    if (how == REMEDY_REQUESTS || how == REMEDY_VARIANTS || how == REMEDY_EDGES)
+    if (how == REMEDY_REQUESTS || how == REMEDY_VARIANTS || how == REMEDY_SIZES || how == REMEDY_EDGES)
         rehearse(t, how, r, of);
     else if (how != REMEDY_NONE)
         try_each(t, how, r, of);
 }
 
-static bool is_called_from(const struct audit_result *r)
+bool tighter_is_followed(const struct audit *a, const struct audit_result *r)
 {
-    bool counts = strncmp(r->check->id, "RL-", 3) == 0 || (strncmp(r->check->id, "FU-", 3) == 0 && strcmp(r->check->id, "FU-6") != 0 && strcmp(r->check->id, "FU-9") != 0);
-
-    return counts && r->evidence.n_hits > 0;
+    for (size_t i = 0; check_counts_calls(r->check) && i < r->evidence.n_hits; i++)
+        if (foreign_credential(audit_target(a), &r->evidence.hits[i]))
+            return true;
+    return false;
 }
 
 /* FU-9 and CR-5 are made of what others found: closed when all of those are. */
@@ -184,7 +244,7 @@ static void follow(const struct tighter *t, struct tighter_of *of)
     size_t n = 0, closed = 0;
 
     for (size_t i = 0; i < audit_count(t->audit); i++)
-        if (is_called_from(audit_result(t->audit, i))) {
+        if (tighter_is_followed(t->audit, audit_result(t->audit, i))) {
             n++;
             closed += t->of[i].claim >= CLAIM_ITSELF;
             lines |= t->of[i].lines;
@@ -234,9 +294,31 @@ static bool compile(struct tighter *t)
     return t->policy;
 }
 
+/* Something that its upstream has, of any name. */
+static bool serves_fetch(const struct tighter *t)
+{
+    const char *template = target_text(audit_target(t->audit), "fetch"), *at = template ? strstr(template, "{nonce}") : NULL;
+    struct buf path = {0};
+    struct turn *x;
+    char *text;
+    bool ok;
+
+    if (!at || template[0] != '/')
+        return true;
+    buf_printf(&path, "%.*sexeat%s", (int)(at - template), template, at + 7);
+    text = buf_take_text(&path);
+    x = turn_new(&(struct probe){.path = text});
+    ok = fate_of(t->policy, audit_target(t->audit), x).kind != FATE_REFUSED;
+    turn_free(x);
+    free(text);
+    return ok;
+}
+
 /* What the manifest says that clients ask for must come through. */
 static bool serves_clients(const struct tighter *t)
 {
+    if (!serves_fetch(t))
+        return false;
     for (size_t i = 0; i < t->audit->n_baselines; i++)
         if (turn_answered(t->audit->baselines[i].none) && fate_of(t->policy, audit_target(t->audit), t->audit->baselines[i].none).kind == FATE_REFUSED)
             return false;
@@ -334,17 +416,19 @@ static void drop_field(struct tighter *t, const struct turn *x)
 
 static void turn_lines_on(struct tighter *t)
 {
-    bool has_preset = clients_preset(audit_target(t->audit));
+    bool has_preset = clients_preset(audit_target(t->audit)), is_needed = false;
 
+    for (size_t i = 0; i < audit_count(t->audit); i++)
+        is_needed = is_needed || (t->of[i].passes && remedy_of(audit_result(t->audit, i)->check->id)->how == REMEDY_EDGES && is_needed_edge(t, audit_result(t->audit, i)));
     for (size_t i = 0; i < audit_count(t->audit); i++) {
         const struct audit_result *r = audit_result(t->audit, i);
 
+        if (remedy_of(r->check->id)->how == REMEDY_SIZES && t->of[i].claim != CLAIM_NONE && !has_preset)
+            t->on |= BIT(LINE_TARGET);
         if (!t->of[i].passes)
             continue;
-        if (remedy_of(r->check->id)->how == REMEDY_EDGES)
+        if (remedy_of(r->check->id)->how == REMEDY_EDGES && !is_needed)
             t->on |= BIT(LINE_EDGES);
-        if (slice_is(slice_of(r->check->id), "UP-2") && !has_preset)
-            t->on |= BIT(LINE_TARGET);
         if (remedy_of(r->check->id)->how != REMEDY_FIELDS)
             continue;
         t->on |= BIT(LINE_FIELDS);

@@ -58,6 +58,8 @@ struct tighter {
 struct tighter *tighter_make(const struct audit *a);
 void tighter_free(struct tighter *t);
 bool tighter_is_weak(const struct audit_result *r);
+/* Do FU-9 and CR-5 stand on what this one found: somebody came with a credential that is the service's own? */
+bool tighter_is_followed(const struct audit *a, const struct audit_result *r);
 /* How many weak checks there are with this claim; CLAIM_NONE: all weak ones. */
 size_t tighter_count(const struct tighter *t, enum tighter_claim claim);
 /* As YAML that may stand in proxy.conf, each line with the checks that it covers; whatever it is, it can be read by config check. */
