@@ -15,7 +15,7 @@ void report_policy_lead(const struct audit *a, struct buf *out)
 {
     size_t all = tighter_count(a->tighter, CLAIM_NONE), service = tighter_count(a->tighter, CLAIM_SERVICE);
 
-    if (!a->tighter->policy)
+    if (a->tighter->why.text[0])
         buf_printf(out, "No tighter policy can be made for the gateway: %.200s", a->tighter->why.text);
     else if (service == all)
         buf_printf(out, "Of the %zu weaknesses found no rule of a gateway covers one: only the service can mend them", all);

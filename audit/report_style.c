@@ -8,7 +8,7 @@ const char report_style[] =
     "--maybeback:#271d42;--good:#6fdd8b;--goodback:#12301b}}"
     "*{box-sizing:border-box}body{font:16px/1.55 system-ui,sans-serif;margin:0;color:var(--text);background:var(--back)}"
     "main,header,footer{max-width:62rem;margin:0 auto;padding:0 1.25rem}h1{font-size:1.6rem;line-height:1.25;margin:1.5rem 0 .75rem}h2{font-size:1.25rem;margin:2.5rem 0 .5rem}h3{font-size:1.05rem;margin:0}"
-    "p{margin:.5rem 0}p,li,h1,h3{overflow-wrap:anywhere}.lead ul{padding-left:1.2rem}a{color:inherit}pre{overflow-x:auto;padding:.8rem;border:1px solid}pre code{overflow-wrap:normal}code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}"
+    "p{margin:.5rem 0}p,li,h1,h3{overflow-wrap:anywhere}.lead ul{padding-left:1.2rem}a{color:inherit}pre{overflow-x:auto;padding:.8rem;border:1px solid var(--line);background:var(--card)}pre code{overflow-wrap:normal}code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}"
     ".lead{font-size:1.1rem;padding:1rem 1.25rem;border-left:.4rem solid;border-radius:.3rem}.lead.bad{border-color:var(--bad);background:var(--badback)}.lead.good{border-color:var(--good);background:var(--goodback)}"
     "nav ul{list-style:none;padding:0;margin:1rem 0;display:flex;flex-wrap:wrap;gap:.35rem 1.25rem}"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.25rem;margin:1rem 0}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}"

@@ -457,6 +457,10 @@ struct tighter *tighter_make(const struct audit *a)
     t->audit = a;
     t->fields = preset ? preset->fields : reading;
     t->on = BIT(LINE_RULES) | (can_refuse_credentials(audit_target(a), a) ? BIT(LINE_CREDENTIALS) : 0);
+    if (audit_target(a)->dialect == DIALECT_PROXY) { /* nothing to list: each finding says so */
+        try_all(t);
+        return t;
+    }
     if (!compile(t))
         return t;
     add_beside(t);

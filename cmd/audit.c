@@ -291,10 +291,13 @@ const struct command command_audit = {
             "this configuration of the service and for audit-max-age. A service without it, or whose last audit did not pass, is closed. Of weaknesses "
             "only those count as accepted that the gateway's configuration accepts. The service must be named as it is there. Give the new "
             "configuration with -c before a reload, and no service is closed by it.\n\n"
+            "Every report ends with the tighter policy: configuration for the gateway that keeps sandboxes from what was found weak, as far as a gateway can; --policy "
+            "writes it alone. With it in force, --through asks again through the gateway and shows what is covered.\n\n"
             "No packet goes to an address that the manifest does not name. Exit status: 0 passing, 1 not passing, 2 the words or the manifest are "
             "off, 3 the audit could not be made.",
     .examples = "exeat audit packages --manifest audit.yaml --beacon\nexeat audit packages -m audit.yaml --active --beacon --rate 100 --html report.html\nexeat audit packages -m audit.yaml --check AN-1 "
-                "--check RL-1 --beacon --format json\nexeat audit --all -m audit.yaml --active --beacon --attest -c proxy.conf; exeat reload -c proxy.conf",
+                "--check RL-1 --beacon --format json\nexeat audit packages -m audit.yaml --active --beacon --policy packages.yaml\nexeat audit packages -m audit.yaml --active --beacon --through 127.0.0.1:3128 --leave-token audit.jwt\n"
+                "exeat audit --all -m audit.yaml --active --beacon --attest -c proxy.conf; exeat reload -c proxy.conf",
     .options =
         (const struct option_spec[]){
             {.name = "manifest", .letter = 'm', .type = OPTION_TEXT, .value = "FILE", .help = "the owner's manifest"},
