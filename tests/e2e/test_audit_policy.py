@@ -129,7 +129,7 @@ def test_every_report_shows_it(service, found):
     text, yaml = service.audit(text=True, checks=["AN-7"]), service.policy.read_text()
     assert "A gateway with this policy keeps sandboxes from 1 of the 1 weaknesses found" in text and "\n    s:\n      hosts: [\"weak.test\"]\n" in text
     assert text.splitlines()[-1].startswith("s does not pass")
-    assert "<pre># services.s, tighter" in service.page.read_text() and "handoff-edges" not in yaml
+    assert "<code># services.s, tighter" in service.page.read_text() and "handoff-edges" not in yaml
     alone = service.audit("--policy", "-", text=True, checks=["AN-7"])
     assert alone.startswith("# services.s, tighter: ") and "covers AN-7" in alone and "does not pass" not in alone
 
