@@ -94,11 +94,10 @@ static void mint_credential(struct audit *a, struct target *t)
     free(token);
 }
 
-struct audit *audit_run(struct target *t, const struct audit_options *o, struct fault *why)
+struct audit *audit_open(struct target *t, const struct audit_options *o, struct fault *why)
 {
     struct audit *a = calloc(1, sizeof *a);
     struct buf agent = {0};
-    bool ok = false;
     char *name;
 
     if (!a)
@@ -113,25 +112,32 @@ struct audit *audit_run(struct target *t, const struct audit_options *o, struct 
     make_results(a);
     name_run(a, &agent);
     name = buf_take_text(&agent);
-    if (!(a->forge = forge_new(t, why)) || !(a->transport = transport_new(t, name, why)))
-        goto out;
-    if (o->allowed & RUN_LISTENER && t->n_places && !(a->beacon = beacon_start(t, why)))
-        goto out;
+    if (!(a->forge = forge_new(t, why)) || !(a->transport = transport_new(t, name, why)) ||
+        (o->allowed & RUN_LISTENER && t->n_places && !(a->beacon = beacon_start(t, why)))) {
+        audit_free(a);
+        a = NULL;
+    }
+    free(name);
+    return a;
+}
+
+struct audit *audit_run(struct target *t, const struct audit_options *o, struct fault *why)
+{
+    struct audit *a = audit_open(t, o, why);
+
+    if (!a)
+        return NULL;
     mint_credential(a, t);
-    if (!baselines_take(a, why))
-        goto out;
+    if (!baselines_take(a, why)) {
+        audit_free(a);
+        return NULL;
+    }
     baselines_version(a);
     run_checks(a);
     cover_weak(a);
     a->tighter = tighter_make(a);
-    ok = true;
-out:
     a->took_ms = clock_mono_ms() - a->began_ms;
-    free(name);
-    if (ok)
-        return a;
-    audit_free(a);
-    return NULL;
+    return a;
 }
 
 void audit_free(struct audit *a)

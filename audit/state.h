@@ -40,6 +40,11 @@ struct audit {
     char *route_path;      /* of ROUTE_PATH: with {host} and {nonce} */
 };
 
+/*
+ * An audit with nothing asked yet: transport, budget, listener. NULL and why when the listener cannot be had. Give: audit_free().
+ */
+struct audit *audit_open(struct target *t, const struct audit_options *o, struct fault *why);
+
 /* The baselines, in order. False and why when the first of them says that nobody is there. */
 bool baselines_take(struct audit *a, struct fault *why);
 /* Does the first path still answer as it did? */

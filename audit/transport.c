@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "audit/ferry.h"
 #include "base/clock.h"
 #include "base/text.h"
 
@@ -20,7 +21,9 @@ struct transport {
     int64_t timeout_ms;
     const struct base_url *base; /* of the probe that is sent */
     const struct addr *gateway;  /* NULL: directly */
-    const char *leave_token, *gateway_ca;
+    const char *leave_token, *gateway_ca; /* each may be NULL */
+    struct ferry *ferry;         /* NULL: by its address */
+    struct buf refusal;          /* the last head that came, of a tunnel too */
     bool is_bare;                /* without the manifest's credentials */
     struct turn *x;
     EVP_MD_CTX *sent, *received;
@@ -50,6 +53,13 @@ void transport_through(struct transport *s, const struct addr *gateway, const ch
     s->is_bare = is_bare;
     s->leave_token = token;
     s->gateway_ca = ca;
+    s->ferry = NULL;
+}
+
+void transport_ferried(struct transport *s, struct ferry *f, const char *token, const char *ca, bool is_bare)
+{
+    transport_through(s, ferry_at(f), token, ca, is_bare);
+    s->ferry = f;
 }
 
 void transport_free(struct transport *s)
@@ -59,6 +69,7 @@ void transport_free(struct transport *s)
     curl_easy_cleanup(s->curl);
     EVP_MD_CTX_free(s->sent);
     EVP_MD_CTX_free(s->received);
+    buf_free(&s->refusal);
     free(s->agent);
     free(s);
 }
@@ -97,6 +108,11 @@ static int on_trace(CURL *curl, curl_infotype type, char *bytes, size_t n, void 
     struct transport *s = arg;
 
     (void)curl;
+    if (type == CURLINFO_HEADER_IN && buf_len(&s->refusal) + n <= TURN_HEAD_MAX) {
+        if (slice_starts(slice_make(bytes, n), SLICE("HTTP/")))
+            buf_clear(&s->refusal);
+        buf_append(&s->refusal, slice_make(bytes, n));
+    }
     if (type == CURLINFO_HEADER_OUT || type == CURLINFO_DATA_OUT)
         EVP_DigestUpdate(s->sent, bytes, n);
     else if (type == CURLINFO_HEADER_IN || type == CURLINFO_DATA_IN)
@@ -110,6 +126,8 @@ static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sock
     const struct transport *s = arg;
     struct addr a;
 
+    if (s->ferry)
+        return ferry_socket(s->ferry);
     addr_from_sockaddr(&a, &to->addr);
     if (purpose != CURLSOCKTYPE_IPCXN || !addr_equals(&a, s->gateway ? s->gateway : &s->base->at) || !manifest_reaches(s->target->manifest, &a))
         return CURL_SOCKET_BAD;
@@ -235,7 +253,7 @@ static struct curl_slist *fields_of(const struct transport *s, const struct prob
         explicit_bzero(text, strlen(text));
         free(text);
     }
-    if (is_asked_whole(s)) {
+    if (is_asked_whole(s) && s->leave_token) {
         buf_printf(&line, "Proxy-Authorization: Bearer %s", s->leave_token);
         text = buf_take_text(&line);
         add(&list, text);
@@ -295,7 +313,10 @@ static struct curl_slist *tunnel(struct transport *s)
     curl_easy_setopt(s->curl, CURLOPT_NOPROXY, "");
     curl_easy_setopt(s->curl, CURLOPT_HTTPPROXYTUNNEL, 1L);
     curl_easy_setopt(s->curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    buf_printf(&line, "Proxy-Authorization: Bearer %s", s->leave_token);
+    if (s->leave_token)
+        buf_printf(&line, "Proxy-Authorization: Bearer %s", s->leave_token);
+    else
+        buf_text(&line, "Proxy-Connection:"); /* a list it must be: libcurl's own field is left out */
     text = buf_take_text(&line);
     add(&fields, text);
     explicit_bzero(text, strlen(text));
@@ -381,6 +402,7 @@ static void send_plain(struct transport *s, const struct probe *p)
     CURL *c = s->curl;
     char *text;
 
+    buf_clear(&s->refusal);
     prepare(s, p, pinned);
     gateways = tunnel(s);
     target_of(s, p, &target);
@@ -406,8 +428,11 @@ static void send_plain(struct transport *s, const struct probe *p)
     code = curl_easy_perform(c);
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
     s->x->outcome = is_early_refusal(p, code, status) ? OUTCOME_ANSWERED : outcome_of(code, s->x);
-    if (gateways && s->x->outcome != OUTCOME_ANSWERED && status == 0 && curl_easy_getinfo(c, CURLINFO_HTTP_CONNECTCODE, &status) == CURLE_OK && status / 100 != 2 && status)
+    if (gateways && s->x->outcome != OUTCOME_ANSWERED && status == 0 && curl_easy_getinfo(c, CURLINFO_HTTP_CONNECTCODE, &status) == CURLE_OK && status / 100 != 2 && status) {
         s->x->outcome = OUTCOME_ANSWERED; /* the gateway's refusal of the tunnel */
+        buf_clear(&s->x->head);
+        buf_append(&s->x->head, buf_slice(&s->refusal));
+    }
     s->x->status = (int)status;
     wipe(gateways);
     explicit_bzero(text, strlen(text));

@@ -9,6 +9,7 @@
 #include "audit/target.h"
 
 struct transport;
+struct ferry;
 
 /* agent goes into User-Agent. t is kept. */
 struct transport *transport_new(const struct target *t, const char *agent, struct fault *why);
@@ -21,6 +22,11 @@ struct turn *transport_send(struct transport *s, const struct probe *p);
  * sent: the gateway puts in its own, if any.
  */
 void transport_through(struct transport *s, const struct addr *gateway, const char *token, const char *ca, bool is_bare);
+/*
+ * As transport_through() by a socket that is no TCP: a bound listener's unix socket, which f (kept) leads to. The token may be NULL,
+ * here and there, for such a listener has one itself.
+ */
+void transport_ferried(struct transport *s, struct ferry *f, const char *token, const char *ca, bool is_bare);
 /* The field that carries a credential: "Authorization: Bearer ..." (wiped by the caller). Nothing when there is none. */
 void credential_field(const struct credential *c, struct buf *out);
 

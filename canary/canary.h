@@ -50,6 +50,9 @@ void registry_add_secret(struct registry *r, const char *id, struct slice value)
 /* Another way to write it: looked for as it is alone, in no further encoding. */
 void registry_add_spelling(struct registry *r, const char *id, struct slice value);
 
+/* Take one out: nobody looks for it after the next load. False when no canary has this id. */
+bool registry_remove(struct registry *r, const char *id);
+
 size_t registry_count(const struct registry *r);
 /* Borrowed until registry_free; later mints do not move it. */
 const struct canary *registry_get(const struct registry *r, size_t i);
@@ -60,6 +63,10 @@ const struct canary *registry_get(const struct registry *r, size_t i);
  */
 const struct canary *registry_mint(struct registry *r, const char *kind, const char *sandbox, int64_t now_s,
                                    struct fault *why);
+/* Of the kind that exeat audit --from plants, and takes back: who sends one is refused as any, but not put in quarantine. */
+#define CANARY_AUDIT_KIND "exeat-audit"
+/* By its id: "exeat-audit-1a2b3c". */
+bool canary_is_audits(struct slice id);
 /* "aws|generic|...": kind names, for --help. */
 const char *registry_kinds(void);
 /* Where one of this kind is found by whoever looks for secrets: "~/.npmrc, as ...". */

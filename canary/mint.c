@@ -37,6 +37,7 @@ static void jwt_front(struct buf *out, int64_t now_s)
 /* HS384, because its 48 bytes fill 64 characters exactly: any characters decode. */
 static const struct kind kinds[] = {
     {"aws", NULL, "", BASE62, 34, "~/.aws/credentials, as aws_secret_access_key"},
+    {CANARY_AUDIT_KIND, NULL, "exeat_", BASE62, 30, "nowhere: exeat audit --from plants and retires it"},
     {"generic", NULL, "", "0123456789abcdef", 34, "an environment variable or .env file, as API_KEY"},
     {"github", NULL, "ghp_", BASE62, 30, "~/.git-credentials, as the password; or GITHUB_TOKEN"},
     {"jwt", jwt_front, "", BASE62, 58, "a service's configuration, as its access token"},
@@ -63,6 +64,11 @@ const char *registry_where(const char *kind)
     const struct kind *k = kind_find(kind);
 
     return k ? k->where : "wherever its like would be found";
+}
+
+bool canary_is_audits(struct slice id)
+{
+    return slice_starts(id, SLICE(CANARY_AUDIT_KIND "-"));
 }
 
 /* The mark: what SHA-256 makes of the random part, in the alphabet of the kind. */

@@ -202,6 +202,23 @@ static const struct canary *put(struct registry *r, const struct canary *c, stru
     return copy;
 }
 
+bool registry_remove(struct registry *r, const char *id)
+{
+    struct canary *c = table_remove(r->ids, slice_of(id));
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    size_t at = 0;
+
+    if (!c)
+        return false;
+    table_remove(r->digests, digest_of(c, bytes));
+    while (r->items[at] != c)
+        at++;
+    memmove(r->items + at, r->items + at + 1, (r->count - at - 1) * sizeof *r->items);
+    r->count--;
+    canary_free(c);
+    return true;
+}
+
 const struct canary *registry_add(struct registry *r, const struct canary *c, struct fault *why)
 {
     unsigned char bytes[EVP_MAX_MD_SIZE];

@@ -115,6 +115,22 @@ bool admin_ask_within(const char *address, struct slice request, int64_t wait_ms
     return ok;
 }
 
+int admin_connect(const char *address, struct fault *why)
+{
+    struct sockaddr_un sun;
+    int fd;
+
+    if (!address_of(address, &sun, why))
+        return -1;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&sun, sizeof sun) == 0)
+        return fd;
+    failed(address, errno, WAIT_MS, why);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 bool admin_ask(const char *address, struct slice request, struct buf *answer, struct fault *why)
 {
     return admin_ask_within(address, request, WAIT_MS, answer, why);

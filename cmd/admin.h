@@ -30,4 +30,7 @@ struct json_t *admin_call(const char *address, struct slice request, struct faul
 bool admin_ask_within(const char *address, struct slice request, int64_t wait_ms, struct buf *answer,
                       struct fault *why);
 
+/* A connected stream socket to "unix:PATH", for a client that speaks something else there; -1 and why. */
+int admin_connect(const char *address, struct fault *why);
+
 #endif

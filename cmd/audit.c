@@ -10,6 +10,7 @@
 #include "base/say.h"
 #include "base/secret.h"
 #include "cmd/attest.h"
+#include "cmd/audit_from.h"
 #include "cmd/command.h"
 
 enum { NAMED_MAX = 130, RATE_OUTSIDE_MAX = 20 };
@@ -125,7 +126,7 @@ static bool read_gateway(const struct invocation *inv, struct addr *at, struct s
 {
     const char *through = option_text(inv->options, "through"), *path = option_text(inv->options, "leave-token");
 
-    if (!through && !path)
+    if ((!through && !path) || option_text(inv->options, "from"))
         return true;
     if (!through || !path)
         return fault_set(why, FAULT_USAGE, "--through and --leave-token go together");
@@ -239,6 +240,19 @@ static bool check_words(const struct invocation *inv, struct fault *why)
     return true;
 }
 
+static int send_canary(const struct invocation *inv, const struct manifest *m)
+{
+    struct fault why = {0};
+    struct target *t = inv->n_args ? open_target(m, inv->args[0], &why) : NULL;
+    int status;
+
+    if (!inv->n_args)
+        fault_set(&why, FAULT_USAGE, "name the SERVICE that the canary is sent to");
+    status = t ? audit_from(inv, m, t, allowed_of(inv)) : command_fail(inv, &why);
+    target_free(t);
+    return status;
+}
+
 static int run_audits(const struct invocation *inv)
 {
     const char *named[NAMED_MAX + 1] = {NULL};
@@ -260,7 +274,10 @@ static int run_audits(const struct invocation *inv)
     }
     j.manifest = m;
     j.options.named = named[0] ? named : NULL;
-    status = inv->n_args ? audit_one(&j, inv->args[0]) : audit_all(&j);
+    if (option_text(inv->options, "from"))
+        status = send_canary(inv, m);
+    else
+        status = inv->n_args ? audit_one(&j, inv->args[0]) : audit_all(&j);
     attest_free(j.attest);
     secret_free(token);
     manifest_free(m);
@@ -293,11 +310,15 @@ const struct command command_audit = {
             "configuration with -c before a reload, and no service is closed by it.\n\n"
             "Every report ends with the tighter policy: configuration for the gateway that keeps sandboxes from what was found weak, as far as a gateway can; --policy "
             "writes it alone. With it in force, --through asks again through the gateway and shows what is covered.\n\n"
+            "With --from it sends none of the checks, but a secret that is planted for this run: the gateway that runs by the configuration (-c) is told to "
+            "look for it, then it is sent as somebody in that sandbox would, by each part of a request and in each spelling, and is taken back. A "
+            "control, which is no secret, is sent by the same ways: what the control cannot do says nothing. Exit status: 1 it came out, 3 that cannot "
+            "be told. --active tries contents too, --beacon places to be sent on to.\n\n"
             "No packet goes to an address that the manifest does not name. Exit status: 0 passing, 1 not passing, 2 the words or the manifest are "
             "off, 3 the audit could not be made.",
     .examples = "exeat audit packages --manifest audit.yaml --beacon\nexeat audit packages -m audit.yaml --active --beacon --rate 100 --html report.html\nexeat audit packages -m audit.yaml --check AN-1 "
                 "--check RL-1 --beacon --format json\nexeat audit packages -m audit.yaml --active --beacon --policy packages.yaml\nexeat audit packages -m audit.yaml --active --beacon --through 127.0.0.1:3128 --leave-token audit.jwt\n"
-                "exeat audit --all -m audit.yaml --active --beacon --attest -c proxy.conf; exeat reload -c proxy.conf",
+                "exeat audit packages -m audit.yaml --from vm1 -c proxy.conf\nexeat audit --all -m audit.yaml --active --beacon --attest -c proxy.conf; exeat reload -c proxy.conf",
     .options =
         (const struct option_spec[]){
             {.name = "manifest", .letter = 'm', .type = OPTION_TEXT, .value = "FILE", .help = "the owner's manifest"},
@@ -311,7 +332,8 @@ const struct command command_audit = {
             {.name = "rate", .type = OPTION_COUNT, .value = "N", .help = "requests a second (reach.rate of the manifest)"},
             {.name = "requests", .type = OPTION_COUNT, .value = "N", .help = "requests in all (reach.requests)"},
             {.name = "through", .type = OPTION_TEXT, .value = "ADDRESS:PORT", .help = "ask what is weak again through the gateway there: what is good then is covered"},
-            {.name = "leave-token", .type = OPTION_TEXT, .value = "FILE", .help = "the leave token for that"},
+            {.name = "from", .type = OPTION_TEXT, .value = "SANDBOX", .help = "plant a canary, send it from there through the running gateway, and say where it came out"},
+            {.name = "leave-token", .type = OPTION_TEXT, .value = "FILE", .help = "the leave token for --through, or of the sandbox when no listener has one"},
             {.name = "gateway-ca", .type = OPTION_TEXT, .value = "FILE", .help = "the gateway's root, for services behind TLS"},
             {.name = "policy", .type = OPTION_TEXT, .value = "FILE", .help = "write the tighter policy of the gateway there, as a part of proxy.conf (-: print it in place of the report)"},
             {.name = "junit", .type = OPTION_TEXT, .value = "FILE", .help = "write JUnit XML there"},

@@ -123,6 +123,28 @@ static int run_list(const struct invocation *inv)
     return command_print(inv, &out);
 }
 
+static int run_retire(const struct invocation *inv)
+{
+    struct fault why = {0};
+    char *path = file_of(inv, &why);
+    struct store *store = path ? store_open(path, &why) : NULL;
+    struct buf out = {0};
+    int status;
+
+    if (store && !registry_remove(store_registry(store), inv->args[0]))
+        fault_set(&why, FAULT_REFUSED, "%s has no canary %.63s; see: exeat canary list", path, inv->args[0]);
+    if (!why.kind && store && store_save(store, &why)) {
+        buf_printf(&out, "%s is no longer in %s; a running gateway looks for it until exeat reload\n", inv->args[0], path);
+        status = command_print(inv, &out);
+    } else {
+        status = command_fail(inv, &why);
+    }
+    buf_free(&out);
+    store_close(store);
+    free(path);
+    return status;
+}
+
 static const struct option_spec new_options[] = {
     {.name = "kind", .letter = 'k', .type = OPTION_CHOICE, .value = "KIND",
      .choices = "aws|generic|github|jwt|npm|password", .help = "what it looks like: aws, generic, github, jwt, npm or password", .required = true},
@@ -151,7 +173,18 @@ static const struct command list_command = {
     .run = run_list,
 };
 
-static const struct command *const subcommands[] = {&list_command, &new_command, NULL};
+static const struct command retire_command = {
+    .name = "retire",
+    .summary = "take one out, so that nobody looks for it any more",
+    .arguments = "ID",
+    .min_args = 1,
+    .max_args = 1,
+    .help = "Once what it was planted in is gone, or its value is known. What it stopped so far stays in the journal.",
+    .examples = "exeat canary retire npm-1a2b3c && exeat reload",
+    .run = run_retire,
+};
+
+static const struct command *const subcommands[] = {&list_command, &new_command, &retire_command, NULL};
 
 const struct command command_canary = {
     .name = "canary",

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "proxy/powers.h"
 #include "proxy/reload.h"
 
@@ -88,10 +89,24 @@ static json_t *last_reload(const struct supervisor *s)
     return json_pack("{s:I, s:b, s:s}", "at", (json_int_t)at_s, "ok", !*error, "error", error);
 }
 
+/* Of what is in force: whoever has the file can tell whether a reload would bring anything else. */
+static json_t *digest(const struct supervisor *s)
+{
+    unsigned char bytes[32];
+    struct buf hex = {0};
+    json_t *text;
+
+    gateway_digest(s->config, bytes);
+    text_hex(&hex, slice_make((const char *)bytes, sizeof bytes));
+    text = json_stringn(buf_slice(&hex).ptr, buf_len(&hex));
+    buf_free(&hex);
+    return text;
+}
+
 static json_t *answer_status(const struct supervisor *s)
 {
-    json_t *status = json_pack("{s:b, s:s, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
-                               EXEAT_VERSION, "generation", (json_int_t)s->generation, "uptime_s",
+    json_t *status = json_pack("{s:b, s:s, s:I, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ready", supervisor_is_ready(s), "version",
+                               EXEAT_VERSION, "generation", (json_int_t)s->generation, "configuration", digest(s), "uptime_s",
                                (json_int_t)((loop_now_ms(s->loop) - s->started_ms) / 1000), "supervisor", supervisor(),
                                "roles", roles(s), "listeners", listener_list(s), "notes", notes(s), "reload",
                                last_reload(s), "quarantined", quarantine_list(s), "closed_by_hand", closure_list(s));
