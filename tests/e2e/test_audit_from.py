@@ -32,6 +32,16 @@ LOOSE = """
     client-credentials: {credentials}
     audit: "waived: a test"
 """
+TLS = """
+  secure:
+    hosts: [registry.test]
+    ports: [443]
+    addresses: ["127.0.0.1:{port}"]
+    ca-file: {ca}
+    allow: ["GET /pkg/*"]
+    scope: notes:use
+    audit: "waived: a test"
+"""
 TIGHT = """
   notes:
     hosts: [notes.test]
@@ -58,6 +68,12 @@ services:
     listings: [/search]
     fetchers: [/preview]
     redirectors: [/go]
+  secure:
+    url: https://registry.test:443
+    address: 127.0.0.1
+    kind: npm
+    protected: [/pkg/left-pad]
+    fetch: none
 """
 
 
@@ -345,6 +361,33 @@ def test_junit_has_a_test_for_each_route(site, tmp_path):
     assert int(suite.get("failures")) == len(by(answer, "out")) == len(suite.findall("testcase/failure"))
 
 
+def test_a_service_behind_tls_by_the_unix_socket_of_the_sandbox(site, pki):
+    origin = Origin(*pki[1:])
+    ca, site.planted = pki[0], None
+
+    def script(request):
+        site.look()
+        return b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+    origin.script = script
+    site.configure(site.tight() + TLS.format(port=origin.port, ca=ca))
+    words = ["secure" if w == "notes" else w for w in site.words("--format", "json")]
+    r = exeat(*words, config=site.gateway.config, check=False)
+    answer = json.loads(r.stdout)
+    assert r.returncode == 1 and answer["listener"] == "vm1", r.stderr
+    assert by(answer, "stopped")["path", "as it is"]["reason"] == "canary_leak" and "service" in by(answer, "out")["path", "hexadecimal"]["seen"]
+    raw = b"".join(origin.raw)
+    assert site.value.hex().encode() in raw and site.value not in raw
+    exeat("service", "close", "secure", config=site.gateway.config)  # the tunnel itself is refused: its reason is read there
+    try:
+        answer = json.loads(exeat(*words, config=site.gateway.config, check=False).stdout)
+        assert answer["verdict"] == "inconclusive" and "service_closed; see: exeat why " in answer["trouble"]
+        assert exeat("why", answer["trouble"].rsplit(" ", 1)[1], config=site.gateway.config, check=False).returncode == 0
+    finally:
+        exeat("service", "open", "secure", config=site.gateway.config)
+        origin.close()
+
+
 @pytest.mark.parametrize("words, text", [
     (["--attest"], "--attest does not go with it"),
     (["--sarif", "x"], "--sarif does not go with it"),
@@ -372,3 +415,11 @@ def test_a_service_that_is_closed_is_not_called_safe(site):
         assert r.returncode == 3 and answer["verdict"] == "inconclusive" and "service_closed" in answer["trouble"]
     finally:
         exeat("service", "open", "notes", config=site.gateway.config)
+
+
+def test_a_canary_is_retired_by_its_id(site):
+    made = json.loads(exeat("canary", "new", "--kind", "npm", "--format", "json", config=site.gateway.config).stdout)
+    r = exeat("canary", "retire", made["id"], config=site.gateway.config)
+    assert made["id"] in r.stdout and made["id"] not in [c["id"] for c in site.canaries()]
+    r = exeat("canary", "retire", made["id"], config=site.gateway.config, check=False)
+    assert r.returncode == 1 and "exeat canary list" in r.stderr
