@@ -153,7 +153,7 @@ docs: $(B)/exeat ## write docs/configuration.md, docs/reasons.md and docs/checks
 unit: $(UNIT_BIN) ## run the cmocka tables
 	@tests/unit/run $(UNIT_BIN)
 
-e2e: test-deps all $(patsubst %,$(B)/bench/%,load origin flood) $(B)/hostile $(B)/tests/exeat-clock ## run the end-to-end tests (pytest)
+e2e: test-deps all $(patsubst %,$(B)/bench/%,load origin flood questions) $(B)/hostile $(B)/tests/exeat-clock ## run the end-to-end tests (pytest)
 ifneq ($(E2E),)
 	@$(RUN_E2E) -n $(E2E_JOBS) --dist loadfile -m 'not alone' $(PYTEST) tests/e2e
 	@$(RUN_E2E) -m alone $(PYTEST) tests/e2e || [ $$? = 5 ]
@@ -252,7 +252,8 @@ $(B)/bench/load: $(patsubst %,$(B)/bench/%.o,load client histogram wire)
 $(B)/bench/origin: $(patsubst %,$(B)/bench/%.o,origin wire)
 $(B)/bench/relay: $(patsubst %,$(B)/bench/%.o,relay wire)
 $(B)/bench/flood: $(patsubst %,$(B)/bench/%.o,flood wire)
-$(B)/bench/load $(B)/bench/origin $(B)/bench/relay $(B)/bench/flood:
+$(B)/bench/questions: $(B)/bench/questions.o
+$(B)/bench/load $(B)/bench/origin $(B)/bench/relay $(B)/bench/flood $(B)/bench/questions:
 	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(CFLAGS) $^ -lssl -lcrypto -o $@
 
 bench: $(B)/exeat $(patsubst %,$(B)/bench/%,load origin relay) ## measure against a plain relay and other proxies (QUICK=1: some minutes)
