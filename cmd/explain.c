@@ -12,6 +12,7 @@
 #include "base/secret.h"
 #include "base/text.h"
 #include "cmd/command.h"
+#include "cmd/explain.h"
 #include "handoff/attestation.h"
 #include "proxy/config.h"
 #include "proxy/keyring.h"
@@ -427,13 +428,24 @@ static bool wants_colour(void)
     return isatty(STDOUT_FILENO) && (!no || !*no);
 }
 
+/* Two words, or a name: which of the two is not for the table of commands to say. */
+static bool has_two_words(const struct invocation *inv, struct fault *why)
+{
+    return inv->n_args == 2 || fault_set(why, FAULT_USAGE, "what is to be explained? METHOD URL, or --dns NAME");
+}
+
 static int run(const struct invocation *inv)
 {
-    struct explanation e = {.method = inv->args[0], .url = inv->args[1], .json = inv->json,
-                            .colour = !inv->json && wants_colour()};
+    struct explanation e = {.json = inv->json, .colour = !inv->json && wants_colour()};
     struct fault why = {0};
     int status;
 
+    if (option_text(inv->options, "dns"))
+        return explain_dns(inv);
+    if (!has_two_words(inv, &why))
+        return command_fail(inv, &why);
+    e.method = inv->args[0];
+    e.url = inv->args[1];
     if (!check_words(&e, inv->options, &why) || !read_fields(&e, inv->options, &why) ||
         !load(&e, inv->config, option_text(inv->options, "listener"), &why) || !identify(&e, inv, &why)) {
         status = command_fail(inv, &why);
@@ -459,23 +471,28 @@ static const struct option_spec options[] = {
     {"listener", 'l', OPTION_TEXT, "NAME", NULL, "the listener it comes in by, for tokens that are bound to one", false,
      false},
     {"field", 'f', OPTION_TEXT, "\"NAME: VALUE\"", NULL, "a field of the request; as often as you like", true, false},
+    {"dns", 'd', OPTION_TEXT, "NAME", NULL, "in place of METHOD URL: what is a DNS client told of this name?", false, false},
+    {"type", 0, OPTION_TEXT, "TYPE", NULL, "with --dns: the type it asks for, such as AAAA or HTTPS; without it, A", false, false},
     {0},
 };
 
 const struct command command_explain = {
     .name = "explain",
     .summary = "would this request go out? the decision, step by step",
-    .arguments = "METHOD URL",
-    .min_args = 2,
+    .arguments = "[METHOD URL]",
+    .min_args = 0,
     .max_args = 2,
     .help = "Asks the function that decides in the running gateway, with the configuration as it is on disk. For an "
             "https URL the CONNECT is judged first, then the request inside. METHOD may be CONNECT, with HOST:PORT for "
             "the URL; GET of a ws or wss URL asks for a WebSocket. Nothing is sent, resolved or recorded.\n"
             "\n"
+            "With --dns NAME it is the answer of a DNS listener (--listener NAME says of which, where there are several).\n"
+            "\n"
             "What a decision does not know: where the name resolves to, and what the body holds.\n"
             "\n"
             "Exit status: 0 allowed, 1 denied, 2 usage or configuration.\n",
-    .examples = "  exeat explain --sandbox s1 --scope npm:read GET https://npm.example/left-pad\n"
+    .examples = "  exeat explain --dns npm.example --type AAAA\n"
+                "  exeat explain --sandbox s1 --scope npm:read GET https://npm.example/left-pad\n"
                 "  exeat explain --token-file s1.jwt CONNECT npm.example:443\n",
     .options = options,
     .topic = TOPIC_POLICY,

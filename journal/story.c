@@ -36,7 +36,7 @@ static void tell_who(json_t *story, struct buf *b, const json_t *d)
         put(b, ", by leave token ", d, "token.jti");
         put(b, " of ", d, "token.iss");
     } else {
-        buf_text(b, "A client without a verified leave token");
+        buf_text(b, view_text(d, "dns.type") ? "A client" : "A client without a verified leave token");
     }
     put(b, ", from ", d, "client");
     put(b, " on listener ", d, "listener");
@@ -97,8 +97,8 @@ static void tell_decision(json_t *story, struct buf *b, const json_t *d)
     if (is_refusal(d)) {
         tell_reason(story, b, d, "The gateway refused it: ");
         if (!has_advice(d))
-            buf_text(b, "What you can do: Look at each step with exeat explain METHOD URL, then change the request, the "
-                        "token or the rule.");
+            buf_printf(b, "What you can do: Look at each step with exeat explain %s, then change the request, the "
+                          "token or the rule.", view_text(d, "dns.type") ? "--dns NAME" : "METHOD URL");
         add(story, b);
         return;
     }
@@ -197,7 +197,7 @@ static void tell_result(json_t *story, struct buf *b, const struct story *s)
     const json_t *r = s->result;
     int64_t status = view_number(r, "http.status", 0), us = view_number(r, "duration_us", -1);
 
-    if (!r && !is_refusal(s->decision) && json_array_size(s->sums) == 0)
+    if (!r && !s->question && !is_refusal(s->decision) && json_array_size(s->sums) == 0)
         buf_text(b, "There is no record of its end: it is still under way, or the worker died.");
     add(story, b);
     if (!r)
@@ -256,6 +256,24 @@ static void tell_sums(json_t *story, struct buf *b, const struct story *s)
     add(story, b);
 }
 
+static void tell_question(json_t *story, struct buf *b, const struct story *s)
+{
+    put(b, "It was answered ", s->question, "dns.code");
+    put(b, ": ", s->question, "addresses");
+    put(b, ", by ", s->question, "dns.transport");
+    if (buf_len(b))
+        buf_char(b, '.');
+    add(story, b);
+    if (!s->lookup)
+        return;
+    put(b, "The porter looked up ", s->lookup, "http.host");
+    put(b, ": ", s->lookup, "addresses");
+    put(b, "; outcome: ", s->lookup, "outcome");
+    put(b, ", ", s->lookup, "detail");
+    buf_char(b, '.');
+    add(story, b);
+}
+
 json_t *story_tell(const struct story *s)
 {
     json_t *story = json_array();
@@ -268,6 +286,7 @@ json_t *story_tell(const struct story *s)
         buf_text(&b, "The journal holds no decision about it, only what follows.");
         add(story, &b);
     }
+    tell_question(story, &b, s);
     tell_sums(story, &b, s);
     for (size_t i = 0; i < json_array_size(s->findings); i++)
         tell_finding(story, &b, json_array_get(s->findings, i));

@@ -10,6 +10,7 @@
 /* All borrowed; NULL or 0 when there is none. */
 struct story {
     const json_t *decision, *dial, *certificate, *result, *connection;
+    const json_t *question, *lookup; /* by DNS: the first stands as decision too */
     const json_t *findings;        /* array */
     const json_t *sums;            /* array: refusals like this one that were only counted */
     const json_t *tunnel_dial;     /* of the CONNECT it came through */

@@ -86,12 +86,30 @@ static bool is_usual_port(const char *scheme, int64_t port)
     return (strcmp(scheme, "https") == 0 && port == 443) || (strcmp(scheme, "http") == 0 && port == 80);
 }
 
+/* A question to a DNS listener, or the look-up that it made. */
+static void put_question(struct buf *out, const json_t *record, const char *type)
+{
+    const char *name = view_text(record, "dns.name");
+
+    if (!name)
+        name = view_text(record, "http.host");
+    buf_text(out, "DNS ");
+    view_put(out, type);
+    buf_char(out, ' ');
+    view_put(out, name ? name : "(a name that is not repeated)");
+}
+
 void view_put_request(struct buf *out, const json_t *record)
 {
+    const char *type = view_text(record, "dns.type");
     const char *method = view_text(record, "http.method"), *scheme = view_text(record, "http.scheme");
     const char *host = view_text(record, "http.host"), *path = view_text(record, "http.path");
     int64_t port = view_number(record, "http.port", 0);
 
+    if (type) {
+        put_question(out, record, type);
+        return;
+    }
     if (method) {
         view_put(out, method);
         buf_char(out, ' ');
@@ -156,7 +174,7 @@ static void put_what(struct buf *out, const json_t *record)
 {
     int64_t status = view_number(record, "http.status", 0), us = view_number(record, "duration_us", -1);
 
-    if (view_text(record, "http.host") || view_text(record, "http.method")) {
+    if (view_text(record, "http.host") || view_text(record, "http.method") || view_text(record, "dns.type")) {
         buf_char(out, ' ');
         view_put_request(out, record);
     }

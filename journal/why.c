@@ -73,6 +73,14 @@ static const json_t *last_of(const json_t *records, const char *id, enum record_
     return NULL;
 }
 
+/* Of an exchange, or of a question to a DNS listener. */
+static const json_t *decision_of(const json_t *records, const char *id)
+{
+    const json_t *d = last_of(records, id, RECORD_DECISION);
+
+    return d ? d : last_of(records, id, RECORD_QUESTION);
+}
+
 /* ---- which exchange ---- */
 
 /* The id of the last exchange decided, into the array of its one record. */
@@ -103,7 +111,7 @@ static json_t *find(const char *directory, const struct why_which *which, const 
         fault_set(why, FAULT_REFUSED, "the journal holds no%s exchange%s%.60s yet", which->refused ? " refused" : "",
                   sandbox ? " of sandbox " : "", sandbox ? sandbox : "");
     }
-    newest = last_of(records, NULL, RECORD_DECISION);
+    newest = decision_of(records, NULL);
     if (!newest)
         newest = json_array_get(records, json_array_size(records) ? json_array_size(records) - 1 : 0);
     if (records && !(*id = view_text(newest, "id"))) {
@@ -185,7 +193,9 @@ static bool join_tunnel(const char *directory, struct join *j, struct fault *why
 static json_t *tell(const struct join *j)
 {
     struct story s = {
-        .decision = last_of(j->records, j->id, RECORD_DECISION),
+        .decision = decision_of(j->records, j->id),
+        .question = last_of(j->records, j->id, RECORD_QUESTION),
+        .lookup = last_of(j->records, j->id, RECORD_LOOKUP),
         .dial = last_of(j->records, j->id, RECORD_DIAL),
         .certificate = last_of(j->records, j->id, RECORD_CERTIFICATE),
         .result = last_of(j->records, j->id, RECORD_RESULT),
@@ -203,9 +213,9 @@ static json_t *tell(const struct join *j)
 
 static void put_text(struct buf *out, const struct join *j, const json_t *story, const json_t *others)
 {
-    const char *ts = view_text(last_of(j->records, j->id, RECORD_DECISION), "ts");
+    const char *ts = view_text(decision_of(j->records, j->id), "ts");
 
-    buf_text(out, "Exchange ");
+    buf_text(out, last_of(j->records, j->id, RECORD_QUESTION) ? "Question " : "Exchange ");
     view_put(out, j->id);
     if (ts) {
         buf_text(out, ", ");
@@ -241,7 +251,7 @@ static json_t *own_records(const struct join *j)
 
 static void put_json(struct buf *out, const struct join *j, json_t *story, json_t *others)
 {
-    const json_t *d = last_of(j->records, j->id, RECORD_DECISION), *r = last_of(j->records, j->id, RECORD_RESULT);
+    const json_t *d = decision_of(j->records, j->id), *r = last_of(j->records, j->id, RECORD_RESULT);
     json_t *o = json_pack("{s:s, s:s}", "schema", "exeat.why/1", "id", j->id);
     struct slice what = {"", 0}, advice = {"", 0};
     const char *code = view_text(r, "reason");

@@ -2,16 +2,19 @@
 DNS listeners: listed names are answered with the steering addresses, everything else is refused with a reason and a record, in whatever
 bytes a hostile client asks.
 """
+import itertools
+import json
 import os
 import signal
 import struct
 import subprocess
+from base64 import b32encode, b64encode
 
 import pytest
 
 import dns
 from dns import Client, Talk, addresses, question
-from gateway import Gateway, clean_environment, free_port, wait_until
+from gateway import Gateway, clean_environment, exeat, free_port, wait_until
 
 V4, V6 = "10.9.8.7", "fd00:9::7"
 SERVICES = """
@@ -395,3 +398,229 @@ def test_who_says_nothing_whole_is_let_go(own, begin):
     with Talk(port) as t:
         t.socket.sendall(begin)
         assert t.receive() is None
+
+
+# ---- canaries
+
+SECRET = "sk-CanaryForNames0123456789abcdefXYZq"
+
+
+def plant(directory, value=SECRET):
+    """A registry with one canary, of a value that the test chooses; its random part is behind the prefix."""
+    canary = {"id": "c1", "kind": "generic", "sandbox": "vm1", "value": value, "random_from": 3, "random_len": len(value) - 3,
+              "created": "2026-01-01T00:00:00Z"}
+    path = directory / "canaries.json"
+    path.write_text(json.dumps({"schema": "exeat.canaries/1", "canaries": [canary]}))
+    path.chmod(0o600)
+
+
+def cut(text, size):
+    return [text[i:i + size] for i in range(0, len(text), size)]
+
+
+def base32(text, before=0):
+    return b32encode(b"x" * before + text.encode()).decode().rstrip("=")
+
+
+CARRIED = {
+    "as a label": [[SECRET.encode(), b"evil", b"test"]],
+    "in lower case": [[SECRET.lower().encode(), b"evil", b"test"]],
+    "in upper case": [[SECRET.upper().encode(), b"evil", b"test"]],
+    "in the middle of a label": [[b"x" + SECRET.encode() + b"y", b"evil", b"test"]],
+    "over two labels": [[SECRET[:20].encode(), SECRET[20:].encode(), b"evil", b"test"]],
+    "over single letters": [[c.encode() for c in SECRET] + [b"evil", b"test"]],
+    "with a dot in the label": [[("a." + SECRET).encode(), b"evil", b"test"]],
+    "in hexadecimal": ["{}.{}.evil.test".format(*cut(SECRET.encode().hex(), 40))],
+    "in base64": [[b64encode(SECRET.encode()).rstrip(b"="), b"evil", b"test"]],
+    "in base64, folded": [[b64encode(b"a" + SECRET.encode()).rstrip(b"=").lower(), b"evil", b"test"]],
+    "in base32": [[base32(SECRET).encode(), b"evil", b"test"]],
+    "in base32, folded, at another place": [[base32(SECRET, 2).lower().encode(), b"evil", b"test"]],
+    "below a listed suffix": [".".join(cut(SECRET, 10)) + ".repo.example"],
+    "over questions": [f"{piece}.evil.test" for piece in cut(SECRET, 8)],
+    "over questions below a listed suffix": [f"{piece}.repo.example" for piece in cut(SECRET, 8)],
+    "over first labels of long names": [f"{piece}.a.b.c.evil.test" for piece in cut(SECRET, 8)],
+    "over questions, in hexadecimal": [f"{piece}.repo.example" for piece in cut(SECRET.encode().hex(), 16)],
+    "over questions, asked twice each": [f"{piece}.repo.example" for piece in cut(SECRET, 8) for _ in range(2)],
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    port = free_port()
+    g = gateway_with(tmp_path_factory.mktemp("guarded") / "state", f'  steer: {{address: "127.0.0.1:{port}", answer: {V4}}}')
+    plant(g.directory)
+    g.start()
+    g.dns = port
+    g.sources = itertools.count(10)
+    yield g
+    assert g.stop() == 0
+
+
+@pytest.mark.parametrize("names", CARRIED.values(), ids=CARRIED)
+def test_a_canary_in_names_is_refused_and_recorded(guarded, names):
+    with Client(guarded.dns, source=f"127.0.1.{next(guarded.sources)}") as c:
+        answers = [c.ask(name) for name in names]
+        assert addresses(c.ask("npm.example")) == [V4]
+    leak = next(a for a in answers if a.words.startswith("exeat canary_leak"))
+    assert leak.code == "REFUSED" and all("canary_leak" not in a.words for a in answers[:answers.index(leak)])
+    record = record_of(guarded, leak)
+    finding = guarded.wait_for(kind="finding", id=record["id"])[0]
+    assert (finding["reason"], finding["canary"]["id"]) == ("canary_leak", "c1") and "name" not in record["dns"]
+    assert finding["canary"]["place"] == ("names" if len(names) > 1 else finding["canary"]["place"])
+
+
+def test_names_that_carry_none_pass(guarded):
+    with Client(guarded.dns, source="127.0.1.9") as c:
+        for name in (SECRET[:-4] + ".repo.example", "a.repo.example", SECRET[-4:-1] + ".repo.example"):
+            assert addresses(c.ask(name)) == [V4]
+
+
+def test_pieces_of_two_clients_are_nobodys(guarded):
+    with Client(guarded.dns, source="127.0.1.7") as one, Client(guarded.dns, source="127.0.1.8") as other:
+        pieces = cut(SECRET, 8)
+        answers = [(one if i % 2 else other).ask(f"{piece}.evil.test") for i, piece in enumerate(pieces)]
+    assert all(a.words.startswith("exeat host_not_listed") for a in answers)
+
+
+def test_no_record_repeats_the_canary(guarded):
+    text = "".join(p.read_text() for p in (guarded.directory / "journal").glob("*.ndjson"))
+    assert SECRET not in text and SECRET.lower() not in text.replace(SECRET, "") and guarded.records(kind="finding", reason="canary_leak")
+
+
+# ---- the operator's side
+
+EXPLAINED = [("npm.example", "A"), ("npm.example", "AAAA"), ("npm.example", "HTTPS"), ("npm.example", "ANY"), ("npm.example", "AXFR"), ("a.repo.example", "A"),
+             ("repo.example", "A"), ("npm.example.corp.local", "A"), ("elsewhere.example", "A"), ("a_b.example", "A")]
+
+
+@pytest.mark.parametrize("name, type", EXPLAINED)
+def test_explain_says_what_the_listener_does(gateway, client, name, type):
+    done = exeat("explain", "--dns", name, "--type", type, "--listener", "steer", "--format", "json", config=gateway.config, check=False)
+    said, answer = json.loads(done.stdout), client.ask(name, type)
+    assert done.returncode == (0 if answer.code == "NOERROR" else 1)
+    assert (said["code"], said["ede"]) == (answer.code, answer.error or 0)
+    assert said["addresses"] == ([] if type == "ANY" else addresses(answer))
+    assert said["reason"] == (answer.words.split()[1] if answer.words else "allowed")
+
+
+@pytest.mark.parametrize("words, told", [(["--dns", "npm.example"], "several DNS listeners"), (["--dns", "a..b", "--listener", "steer"], "is no name"),
+                                         (["--dns", "npm.example", "--listener", "none"], "is called none"), (["GET"], "METHOD URL, or --dns NAME"),
+                                         (["--dns", "npm.example", "--type", "NONE"], "there is no type"), (["--dns", "a.b", "GET", "x"], "in place of"),
+                                         (["--dns", "npm.example", "--sandbox", "s"], "says nothing")], ids=lambda v: v if isinstance(v, str) else "")
+def test_explain_says_what_is_off(gateway, words, told):
+    done = exeat("explain", *words, config=gateway.config, check=False)
+    assert done.returncode == 2 and told in done.stderr
+
+
+def test_why_tells_of_a_question(gateway, client):
+    answer = client.ask("elsewhere.example")
+    record_of(gateway, answer)
+    told = exeat("why", answer.words.split()[-1], config=gateway.config).stdout
+    for words in ("Question ", "on listener steer, asked for DNS A elsewhere.example", "host_not_listed", "It was answered REFUSED, by udp", "List it under services"):
+        assert words in told
+    assert "under way" not in told
+
+
+def test_status_and_metrics_know_it(gateway, ports):
+    status = json.loads(exeat("status", "--format", "json", config=gateway.config).stdout)
+    assert {"name": "dns.steer", "address": f"127.0.0.1:{ports['steer']}", "added": False} in status["listeners"]
+    assert status["counters"]["exeat_dns_questions_total"] > 0
+    told = metrics(gateway)
+    assert 'exeat_dns_refused_total{role="usher"}' in told and 'exeat_dns_connections_open{role="usher"} ' in told
+
+
+BAD = {
+    "every address": ('address: "0.0.0.0:53", answer: 10.0.0.1', "name one"),
+    "every IPv6 address": ('address: "[::]:53", answer: 10.0.0.1', "name one"),
+    "no port": ('address: "10.0.0.1", answer: 10.0.0.1', "address and port"),
+    "a unix socket": ('address: "unix:/run/dns.sock", answer: 10.0.0.1', "address and port"),
+    "no answer": ('address: "127.0.0.1:53"', "answer"),
+    "an answer that is a name": ('address: "127.0.0.1:53", answer: gw.example', "expected an address"),
+    "an answer with a port": ('address: "127.0.0.1:53", answer: "10.0.0.1:443"', "expected an address"),
+    "real beside an address": ('address: "127.0.0.1:53", answer: [real, 10.0.0.1]', "real alone"),
+    "an answer of none": ('address: "127.0.0.1:53", answer: []', "1 to 8 addresses"),
+    "the address of all": ('address: "127.0.0.1:53", answer: 0.0.0.0', "expected an address"),
+    "a ttl of a week": ('address: "127.0.0.1:53", answer: 10.0.0.1, ttl: 7d', "a day is the most"),
+    "a key that there is not": ('address: "127.0.0.1:53", answer: 10.0.0.1, upstream: 9.9.9.9', "upstream"),
+}
+
+
+@pytest.mark.parametrize("zone, told", BAD.values(), ids=BAD)
+def test_check_names_what_is_off(gateway, tmp_path, zone, told):
+    text = gateway.config.read_text()
+    begin = text.index("dns:\n")
+    end = text.index("limits:", begin)
+    path = gateway.directory / f"bad-{abs(hash(zone))}.conf"
+    path.write_text(text[:begin] + f"dns:\n  steer: {{{zone}}}\n" + text[end:])
+    done = exeat("config", "check", config=path, check=False)
+    path.unlink()
+    assert done.returncode == 2 and told in done.stderr and f"{path}:" in done.stderr
+
+
+def test_one_address_is_for_one_listener(gateway, ports):
+    text = gateway.config.read_text()
+    path = gateway.directory / "twice.conf"
+    for old, new in ((f'127.0.0.1:{ports["old"]}', f'127.0.0.1:{ports["steer"]}'), (f'127.0.0.1:{ports["old"]}', f"127.0.0.1:{gateway.port}")):
+        path.write_text(text.replace(old, new))
+        done = exeat("config", "check", config=path, check=False)
+        assert done.returncode == 2 and "is taken already by" in done.stderr
+
+
+# ---- what changes while it runs
+
+
+def test_a_reload_changes_what_is_listed_and_where_it_leads(own):
+    g, port = own()
+    more = free_port()
+    with Client(port) as c, Client(more) as d, Talk(port) as t:
+        assert addresses(c.ask()) == addresses(t.ask()) == [V4] and c.ask("new.example").code == "REFUSED"
+        text = g.config.read_text()
+        g.config.write_text(text.replace("[npm.example]", "[new.example]").replace(f"answer: {V4}}}", f"answer: 10.9.8.8}}\n  second: {{address: \"127.0.0.1:{more}\", answer: real}}"))
+        exeat("reload", config=g.config)
+        assert addresses(c.ask("new.example")) == addresses(t.ask("new.example")) == ["10.9.8.8"]
+        assert c.ask().words.startswith("exeat host_not_listed") and d.ask().words.startswith("exeat host_not_listed")
+        g.config.write_text(text)
+        exeat("reload", config=g.config)
+        assert addresses(c.ask()) == [V4]
+        d.socket.settimeout(1)
+        with pytest.raises((ConnectionRefusedError, TimeoutError)):
+            d.ask()
+        g.config.write_text(text.replace(f"answer: {V4}", "answer: nobody"))
+        assert exeat("reload", config=g.config, check=False).returncode != 0
+        assert addresses(c.ask()) == [V4]
+    assert g.records(kind="question")[-1]["generation"] == 3
+
+
+def test_its_sockets_outlive_the_usher(own):
+    """What is asked while it is started again waits in the socket."""
+    g, port = own()
+    with Client(port) as c:
+        assert addresses(c.ask()) == [V4]
+        old = g.pids("usher")
+        os.kill(old[0], signal.SIGKILL)
+        wait_until(lambda: g.pids("usher") != old, "its end")
+        assert addresses(c.ask()) == [V4]
+    assert g.pids("usher") != old and [r for r in g.records(kind="lost") if r["lost"]["role"] == "usher"]
+
+
+def test_with_the_usher_dead_requests_go_on(own):
+    g, port = own()
+    usher = g.pids("usher")[0]
+    os.kill(usher, signal.SIGSTOP)
+    try:
+        wire = g.connect()
+        wire.send("GET http://npm.example/ HTTP/1.1\r\nHost: npm.example\r\n\r\n")
+        assert wire.response().status == 407
+        wire.close()
+    finally:
+        os.kill(usher, signal.SIGCONT)
+
+
+def test_answers_are_small_beside_questions(gateway, ports):
+    """Who sends in another's name has little sent there."""
+    with Client(ports["steer"]) as c:
+        for name, type in EXPLAINED:
+            for edns in (True, None):
+                message = question(name, type, edns=edns)
+                c.send(message)
+                assert c.receive().size <= 4 * len(message)

@@ -1,0 +1,10 @@
+/* `exeat explain --dns NAME`: the other half of cmd/explain.c. */
+#ifndef CMD_EXPLAIN_H
+#define CMD_EXPLAIN_H
+
+#include "cmd/command.h"
+
+/* Returns the exit status. */
+int explain_dns(const struct invocation *inv);
+
+#endif
