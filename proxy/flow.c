@@ -84,11 +84,12 @@ struct hit flow_data(struct flow *f, struct slice bytes)
 {
     uint64_t safe = 0;
     bool whole = f->length && bytes.len == f->length && !f->total;
-    struct hit hit = whole ? scan_feed_whole(f->scan, bytes, &safe) : scan_feed(f->scan, bytes, &safe);
+    struct hit (*feed)(struct scan *, struct slice, uint64_t *) = whole ? scan_feed_whole : scan_feed;
+    struct hit hit = feed(f->scan, bytes, &safe);
 
     f->total += bytes.len;
     if (f->guard)
-        f->caught = scan_feed(f->guard, bytes, &safe);
+        f->caught = feed(f->guard, bytes, &safe);
     else if (!f->holds)
         safe = f->total;
     if (f->gate)

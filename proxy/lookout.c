@@ -317,7 +317,6 @@ void lookout_show(struct exchange *x)
 {
     x->held_ms = 0;
     flow_attach(&x->down, x->session->client, false);
-    stream_flush(x->session->client);
 }
 
 void lookout_pass(struct exchange *x)
@@ -330,8 +329,10 @@ void lookout_pass(struct exchange *x)
 
 void lookout_tick(struct exchange *x, int64_t now_ms)
 {
-    if (x->held_ms && now_ms - x->held_ms >= TOGETHER_MS)
-        lookout_show(x);
+    if (!x->held_ms || now_ms - x->held_ms < TOGETHER_MS)
+        return;
+    lookout_show(x);
+    stream_flush(x->session->client);
 }
 
 void lookout_take_back(struct exchange *x)
