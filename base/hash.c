@@ -1,6 +1,9 @@
 /* SipHash-2-4 (Aumasson and Bernstein, 2012). */
 #include "base/hash.h"
 
+#include <endian.h>
+#include <string.h>
+
 static uint64_t rotate(uint64_t x, int by)
 {
     return x << by | x >> (64 - by);
@@ -28,22 +31,29 @@ static void take_in(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
+/* Little-endian, whatever the machine is: the same bytes have the same hash everywhere. */
+static uint64_t word_at(const char *from)
+{
+    uint64_t word;
+
+    memcpy(&word, from, sizeof word);
+    return le64toh(word);
+}
+
 uint64_t hash_bytes(const uint64_t seed[2], struct slice bytes)
 {
     uint64_t v[4] = {seed[0] ^ 0x736f6d6570736575, seed[1] ^ 0x646f72616e646f6d, seed[0] ^ 0x6c7967656e657261,
                      seed[1] ^ 0x7465646279746573};
-    uint64_t word = 0;
+    uint64_t last = (uint64_t)bytes.len << 56;
+    size_t i = 0;
 
-    for (size_t i = 0; i < bytes.len; i++) {
-        word |= (uint64_t)(unsigned char)bytes.ptr[i] << (8 * (i % 8));
-        if (i % 8 == 7) {
-            take_in(v, word);
-            word = 0;
-        }
-    }
-    take_in(v, word | (uint64_t)bytes.len << 56);
+    for (; i + 8 <= bytes.len; i += 8)
+        take_in(v, word_at(bytes.ptr + i));
+    for (unsigned shift = 0; i < bytes.len; i++, shift += 8)
+        last |= (uint64_t)(unsigned char)bytes.ptr[i] << shift;
+    take_in(v, last);
     v[2] ^= 0xff;
-    for (int i = 0; i < 4; i++)
+    for (int round = 0; round < 4; round++)
         sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }

@@ -265,12 +265,12 @@ bool edge_read_head(const struct head *h, const struct edge_sink *sink)
 
 /* ---- the content's type ---- */
 
-static bool has_word(struct slice type, const char *word)
+static bool has_word(struct slice type, struct slice word)
 {
-    size_t n = strlen(word);
+    char first = word.ptr[0], large = (char)(first - 'a' + 'A');
 
-    for (size_t i = 0; i + n <= type.len; i++)
-        if (slice_is_nocase(slice_cut(type, i, i + n), word))
+    for (size_t i = 0; i + word.len <= type.len; i++)
+        if ((type.ptr[i] == first || type.ptr[i] == large) && slice_folds_alike(type.ptr + i, word.ptr, word.len))
             return true;
     return false;
 }
@@ -280,9 +280,9 @@ static enum edge_format format_named(struct slice type)
 {
     static const char *const unknown[] = {"*/*", "unknown/unknown", "application/unknown"}; /* WHATWG MIME sniffing 7 */
 
-    if (has_word(type, "html"))
+    if (has_word(type, SLICE("html")))
         return EDGE_FORMAT_HTML;
-    if (has_word(type, "json") || has_word(type, "prettyjws"))
+    if (has_word(type, SLICE("json")) || has_word(type, SLICE("prettyjws")))
         return EDGE_FORMAT_JSON;
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (slice_is_nocase(type, unknown[i]))
@@ -304,6 +304,8 @@ static bool is_narrow(struct slice charset)
 /* A charset in pieces, or with a language, is read by some (RFC 2231). */
 static bool is_wide(struct slice type)
 {
+    if (slice_find(type, '=') < 0) /* as of most types */
+        return false;
     while (type.len) {
         struct slice name = take_word(&type);
 
