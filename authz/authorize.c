@@ -25,19 +25,19 @@ struct inquiry {
     size_t other;
 };
 
-/* The step passed; what it found is only written down when somebody reads it. */
 static bool pass(struct inquiry *q, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool pass(struct inquiry *q, const char *format, ...)
 {
     va_list args;
 
-    if (q->traced) {
-        va_start(args, format);
-        vsnprintf(q->d.detail, sizeof q->d.detail, format, args);
-        va_end(args);
-    }
+    va_start(args, format);
+    vsnprintf(q->d.detail, sizeof q->d.detail, format, args);
+    va_end(args);
     return true;
 }
+
+/* The step passed; what it found is only gathered and written down when somebody reads it. */
+#define PASS(q, ...) (!(q)->traced || pass(q, __VA_ARGS__))
 
 static bool refuse(struct inquiry *q, enum reason reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -64,7 +64,7 @@ static bool check_token(struct inquiry *q)
     if (q->now_s - identity_expires_s(q->identity) > LEEWAY_MAX_S)
         return refuse(q, REASON_TOKEN_EXPIRED, "the token ended %lld seconds ago",
                       (long long)(q->now_s - identity_expires_s(q->identity)));
-    return pass(q, "sandbox %s, issuer %s", identity_sandbox(q->identity), identity_issuer_name(q->identity));
+    return PASS(q, "sandbox %s, issuer %s", identity_sandbox(q->identity), identity_issuer_name(q->identity));
 }
 
 static void list_ports(const struct ports *p, char *out, size_t size)
@@ -111,7 +111,7 @@ static bool check_destination(struct inquiry *q)
         return refuse_destination(q);
     if (r->connect)
         q->d.scheme = ports_hold(&q->d.service->tls, r->port) ? SCHEME_HTTPS : SCHEME_HTTP;
-    return pass(q, "service %s lists %.80s port %u", q->d.service->name, r->host, r->port);
+    return PASS(q, "service %s lists %.80s port %u", q->d.service->name, r->host, r->port);
 }
 
 static bool check_open(struct inquiry *q)
@@ -122,9 +122,9 @@ static bool check_open(struct inquiry *q)
     if (service_is_shut(s))
         return refuse(q, REASON_SERVICE_CLOSED, "service %s was closed by hand", s->name);
     if (service_is_waived(s))
-        return pass(q, "audit %s", s->audit);
+        return PASS(q, "audit %s", s->audit);
     if (attested_is_open(&s->attested, q->now_s))
-        return pass(q, "it passed its last audit");
+        return PASS(q, "it passed its last audit");
     attested_explain(&s->attested, q->now_s, &why);
     refuse(q, REASON_HANDOFF_UNATTESTED, "service %s is closed: %.*s", s->name, SLICE_ARG(buf_slice(&why)));
     buf_free(&why);
@@ -135,7 +135,7 @@ static bool check_trace(struct inquiry *q)
 {
     if (slice_is_nocase(q->r->method, "TRACE"))
         return refuse(q, REASON_TRACE_REFUSED, "TRACE sends the request back to whoever asks");
-    return pass(q, "%.*s", (int)(q->r->method.len < 24 ? q->r->method.len : 24), q->r->method.ptr);
+    return PASS(q, "%.*s", (int)(q->r->method.len < 24 ? q->r->method.len : 24), q->r->method.ptr);
 }
 
 static bool check_scope(struct inquiry *q)
@@ -145,7 +145,7 @@ static bool check_scope(struct inquiry *q)
     if (!identity_has_scope(q->identity, scope))
         return refuse(q, REASON_SCOPE_MISSING, "service %s wants the scope %.60s; the token has %.40s",
                       q->d.service->name, scope, *has ? has : "no scope");
-    return pass(q, "the token has %s", scope);
+    return PASS(q, "the token has %s", scope);
 }
 
 static bool check_port(struct inquiry *q)
@@ -156,7 +156,7 @@ static bool check_port(struct inquiry *q)
     if (!ports_hold(tls ? &s->tls : &s->plain, q->r->port))
         return refuse(q, REASON_SCHEME_NOT_ALLOWED, "port %u of service %s is for %s", q->r->port, s->name,
                       tls ? "plain HTTP" : "TLS");
-    return pass(q, "%u is a %s port", q->r->port, tls ? "TLS" : "plain HTTP");
+    return PASS(q, "%u is a %s port", q->r->port, tls ? "TLS" : "plain HTTP");
 }
 
 static bool check_target(struct inquiry *q)
@@ -166,7 +166,7 @@ static bool check_target(struct inquiry *q)
     if (limit && q->r->target.len > limit)
         return refuse(q, REASON_TARGET_TOO_LONG, "the target has %zu bytes; service %s takes %llu", q->r->target.len,
                       q->d.service->name, (unsigned long long)limit);
-    return pass(q, "%zu byte%s", q->r->target.len, q->r->target.len == 1 ? "" : "s");
+    return PASS(q, "%zu byte%s", q->r->target.len, q->r->target.len == 1 ? "" : "s");
 }
 
 /* The path as servers read it that decode slashes and drop parameters; true: that is another than what stands there. */
@@ -201,9 +201,9 @@ static bool check_deny(struct inquiry *q)
     const struct rule *rule = s->deny.count ? find_deny(s, q->r) : NULL;
 
     if (s->deny.count == 0)
-        return pass(q, "there are none");
+        return PASS(q, "there are none");
     if (!rule)
-        return pass(q, "none of %zu matches", s->deny.count);
+        return PASS(q, "none of %zu matches", s->deny.count);
     set_rule(q, rule);
     return refuse(q, REASON_DENIED_BY_RULE, "deny \"%.120s\"", rule->text);
 }
@@ -262,13 +262,13 @@ static bool check_allow(struct inquiry *q)
     if (q->fit < RULE_OTHER_BIND && s->observe) {
         q->d.observed = true;
         q->rule = NULL;
-        return pass(q, "none matches; the service is in observe mode");
+        return PASS(q, "none matches; the service is in observe mode");
     }
     if (q->rule)
         set_rule(q, q->rule);
     if (q->fit < RULE_OTHER_BIND)
         return refuse_by_rules(q, method & known);
-    return pass(q, "allow \"%.120s\"", q->rule->text);
+    return PASS(q, "allow \"%.120s\"", q->rule->text);
 }
 
 static bool check_bind(struct inquiry *q)
@@ -276,7 +276,7 @@ static bool check_bind(struct inquiry *q)
     if (q->fit == RULE_OTHER_BIND)
         return refuse(q, REASON_BIND_NOT_ALLOWED, "{%s} of \"%.80s\" may not be what the path has there",
                       q->rule->binds[q->other]->name, q->rule->text);
-    return pass(q, "%s", q->rule && q->rule->binds[0] ? "every captured segment is listed" : "nothing is captured");
+    return PASS(q, "%s", q->rule && q->rule->binds[0] ? "every captured segment is listed" : "nothing is captured");
 }
 
 /* "[scheme://]host[:port]"; a scheme without a port means its own, neither means any. */
@@ -309,10 +309,10 @@ static bool detail_covers(const struct detail *d, const struct request *r)
 static bool check_details(struct inquiry *q)
 {
     if (!identity_has_details(q->identity))
-        return pass(q, "the token has none");
+        return PASS(q, "the token has none");
     for (size_t i = 0; i < identity_detail_count(q->identity); i++)
         if (detail_covers(identity_detail(q->identity, i), q->r))
-            return pass(q, "entry %zu covers the request", i + 1);
+            return PASS(q, "entry %zu covers the request", i + 1);
     return refuse(q, REASON_DETAILS_NOT_ALLOWED, "no http_egress entry of the token covers the request");
 }
 
@@ -332,19 +332,19 @@ static bool check_credentials(struct inquiry *q)
         found++;
     }
     if (found == 0)
-        return pass(q, "the request has none");
-    return pass(q, "%s", service_strips_credentials(q->d.service) ? "they are taken away" : "they are let through");
+        return PASS(q, "the request has none");
+    return PASS(q, "%s", service_strips_credentials(q->d.service) ? "they are taken away" : "they are let through");
 }
 
 static bool check_upgrade(struct inquiry *q)
 {
     if (!q->r->websocket)
-        return pass(q, "none is asked for");
+        return PASS(q, "none is asked for");
     if (!q->d.service->websocket)
         return refuse(q, REASON_UPGRADE_NOT_ALLOWED, "service %s says nothing of websocket: allow", q->d.service->name);
     if (!slice_is(q->r->method, "GET"))
         return refuse(q, REASON_WEBSOCKET_HANDSHAKE, "a handshake is a GET of HTTP/1.1");
-    return pass(q, "WebSocket");
+    return PASS(q, "WebSocket");
 }
 
 static const struct step {

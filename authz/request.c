@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "authz/path.h"
+#include "base/put.h"
 #include "net/upgrade.h"
 
 static uint16_t default_port(enum scheme scheme)
@@ -16,10 +17,17 @@ static bool malformed(struct fault *why, const char *what)
     return fault_reason(why, REASON_REQUEST_MALFORMED, "%s", what);
 }
 
-/* Is text this host already, byte for byte? The ordinary case, and it needs no look at each byte. */
-static bool is_host(struct slice text, const char *host)
+/* Is text this host already, byte for byte, and this port where that is not the usual one? The ordinary case. */
+static bool is_written(struct slice text, const char *host, uint16_t port, uint16_t usual)
 {
-    return slice_equals(text, slice_of(host));
+    size_t len = strlen(host);
+    char digits[1 + PUT_DECIMAL_MAX] = ":";
+
+    if (text.len < len || memcmp(text.ptr, host, len) != 0)
+        return false;
+    if (port == usual)
+        return text.len == len;
+    return slice_equals(slice_from(text, len), slice_make(digits, (size_t)(put_decimal(digits + 1, port) - digits)));
 }
 
 /* Does an authority name this destination? fallback: the port it means when it names none. */
@@ -30,7 +38,7 @@ static bool agrees(struct slice authority, uint16_t fallback, const char *host, 
     struct slice text;
     uint16_t n;
 
-    if (fallback == port && is_host(authority, host))
+    if (is_written(authority, host, port, fallback))
         return true;
     if (!name_split_authority(authority, fallback, &text, &n, why) || !name_canonical(text, name, why)) {
         fault_prefix(why, "%s", whose);

@@ -9,7 +9,7 @@ static uint64_t rotate(uint64_t x, int by)
     return x << by | x >> (64 - by);
 }
 
-static void sip_round(uint64_t v[4])
+static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[1] = rotate(v[1], 13) ^ v[0];
@@ -23,7 +23,7 @@ static void sip_round(uint64_t v[4])
     v[2] = rotate(v[2], 32);
 }
 
-static void take_in(uint64_t v[4], uint64_t word)
+static inline void take_in(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
     sip_round(v);

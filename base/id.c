@@ -46,16 +46,16 @@ bool id_equals(const struct id *a, const struct id *b)
 
 char *id_put(char *at, const struct id *id)
 {
-    static const size_t groups[] = {4, 2, 2, 2, 6};
-    const unsigned char *bytes = id->bytes;
+    char digits[PUT_HEX_MAX(sizeof id->bytes)];
 
-    for (size_t i = 0; i < 5; i++) {
-        if (i)
-            *at++ = '-';
-        at = put_hex(at, slice_make(bytes, groups[i]));
-        bytes += groups[i];
-    }
-    return at;
+    put_hex(digits, slice_make(id->bytes, sizeof id->bytes));
+    memcpy(at, digits, 8);
+    memcpy(at + 9, digits + 8, 4);
+    memcpy(at + 14, digits + 12, 4);
+    memcpy(at + 19, digits + 16, 4);
+    memcpy(at + 24, digits + 20, 12);
+    at[8] = at[13] = at[18] = at[23] = '-';
+    return at + ID_TEXT_LEN;
 }
 
 void id_text(struct buf *out, const struct id *id)

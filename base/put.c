@@ -5,22 +5,29 @@
 
 static const char hex_digits[] = "0123456789abcdef";
 
+static size_t decimal_len(uint64_t n)
+{
+    size_t len = 1;
+
+    for (; n >= 10000; n /= 10000)
+        len += 4;
+    return len + (n >= 10) + (n >= 100) + (n >= 1000);
+}
+
 char *put_decimal(char *at, uint64_t n)
 {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
                                 "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
                                 "99";
-    char digits[2 * PUT_DECIMAL_MAX] = {0};
-    size_t i = PUT_DECIMAL_MAX;
+    char *end = at + decimal_len(n), *to = end;
 
     for (; n >= 100; n /= 100)
-        memcpy(digits + (i -= 2), pairs + n % 100 * 2, 2);
+        memcpy(to -= 2, pairs + n % 100 * 2, 2);
     if (n >= 10)
-        memcpy(digits + (i -= 2), pairs + n * 2, 2);
+        memcpy(to - 2, pairs + n * 2, 2);
     else
-        digits[--i] = (char)('0' + n);
-    memcpy(at, digits + i, PUT_DECIMAL_MAX); /* more than there are, which costs less than to count */
-    return at + PUT_DECIMAL_MAX - i;
+        to[-1] = (char)('0' + n);
+    return end;
 }
 
 /* ---- hexadecimal ---- */

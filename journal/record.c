@@ -57,36 +57,36 @@ enum field_type record_field_type(enum record_field f)
 
 /* ---- building ---- */
 
-struct record_writer record_begin(struct buf *out, enum record_kind kind)
-{
-    struct record_writer w = {.out = out, .start = buf_len(out), .text_left = TEXT_TOTAL};
-
-    assert(kind < N_RECORD_KINDS);
-    pack_u32(out, 0);
-    pack_u16(out, (uint16_t)kind);
-    return w;
-}
-
-/* The field's number and where its size bytes go, which the caller writes at once. */
-static char *begin_field(struct record_writer *w, enum record_field f, enum field_type type, size_t size)
-{
-    uint64_t bit = 1ULL << (f % 64);
-    char *at = buf_reserve(w->out, 1 + size);
-
-    assert(f < N_RECORD_FIELDS && fields[f].type == type);
-    assert(!(w->seen[f / 64] & bit));
-    w->seen[f / 64] |= bit;
-    buf_commit(w->out, 1 + size);
-    *at = (char)f;
-    return at + 1;
-}
-
 /* A length as text and hex have it; where the bytes go. */
-static char *put_length(char *at, size_t len)
+static inline char *put_length(char *at, size_t len)
 {
     at[0] = (char)(len & 0xff);
     at[1] = (char)(len >> 8);
     return at + 2;
+}
+
+struct record_writer record_begin(struct buf *out, enum record_kind kind)
+{
+    char *start = buf_reserve(out, LENGTH_SIZE + RECORD_MAX);
+
+    assert(kind < N_RECORD_KINDS);
+    return (struct record_writer){
+        .out = out, .start = start, .at = put_length(start + LENGTH_SIZE, kind), .text_left = TEXT_TOTAL};
+}
+
+/* The field's number and where its size bytes go, which the caller writes at once. */
+static inline char *begin_field(struct record_writer *w, enum record_field f, enum field_type type, size_t size)
+{
+    uint64_t bit = 1ULL << (f % 64);
+    char *at = w->at;
+
+    assert(f < N_RECORD_FIELDS && fields[f].type == type);
+    assert(!(w->seen[f / 64] & bit));
+    assert(1 + size <= (size_t)(w->start + LENGTH_SIZE + RECORD_MAX - at));
+    w->seen[f / 64] |= bit;
+    w->at = at + 1 + size;
+    *at = (char)f;
+    return at + 1;
 }
 
 /* The longest front of text of at most max bytes that cuts no UTF-8 sequence (when it is UTF-8). */
@@ -150,12 +150,11 @@ void record_reason(struct record_writer *w, enum record_field f, enum reason r)
 
 void record_end(struct record_writer *w)
 {
-    size_t len = buf_len(w->out) - w->start - LENGTH_SIZE;
-    char *at = w->out->ptr + w->out->start + w->start;
+    size_t len = (size_t)(w->at - w->start) - LENGTH_SIZE;
 
-    assert(len <= RECORD_MAX);
     for (int i = 0; i < LENGTH_SIZE; i++)
-        at[i] = (char)(len >> (8 * i) & 0xff);
+        w->start[i] = (char)(len >> (8 * i) & 0xff);
+    buf_commit(w->out, LENGTH_SIZE + len);
 }
 
 /* ---- reading ---- */

@@ -33,7 +33,7 @@ enum field_type { TYPE_TEXT, TYPE_NUMBER, TYPE_BOOL, TYPE_ID, TYPE_HEX, TYPE_REA
 /* Building: appends one record to out (a batch is records one after another, each with its length in front). */
 struct record_writer {
     struct buf *out;
-    size_t start;     /* where the record begins in out */
+    char *start, *at; /* the record in out, and where it goes on: room for RECORD_MAX was made at once */
     size_t text_left; /* bytes of text the record may still take */
     uint64_t seen[2]; /* fields written: one twice is our mistake */
 };

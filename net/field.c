@@ -48,7 +48,10 @@ static bool is_always_hop(struct slice name)
         {"connection", 10}, {"keep-alive", 10}, {"proxy-connection", 16}, {"proxy-authorization", 19},
         {"proxy-authenticate", 18}, {"te", 2}, {"trailer", 7}, {"transfer-encoding", 17}, {"upgrade", 7},
     };
+    const unsigned lengths = 1u << 2 | 1u << 7 | 1u << 10 | 1u << 16 | 1u << 17 | 1u << 18 | 1u << 19;
 
+    if (name.len > 19 || !(lengths >> name.len & 1))
+        return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_equals_nocase(name, names[i]))
             return true;

@@ -146,7 +146,8 @@ struct hit flow_end(struct flow *f, struct slice trailers)
 void flow_attach(struct flow *f, struct stream *to, bool keep)
 {
     f->to = to;
-    stream_write(to, buf_slice(&f->ready));
+    if (buf_len(&f->ready))
+        stream_write(to, buf_slice(&f->ready));
     if (!keep)
         buf_free(&f->ready);
 }
