@@ -43,7 +43,9 @@ bool slice_folds_alike(const char *a, const char *b, size_t n);
 /* ASCII case is folded; other bytes are compared as they are (RFC 9110 5.1). */
 static inline bool slice_equals_nocase(struct slice a, struct slice b)
 {
-    return a.len == b.len && slice_folds_alike(a.ptr, b.ptr, a.len);
+    if (a.len != b.len || a.len == 0)
+        return a.len == b.len;
+    return ((a.ptr[0] ^ b.ptr[0]) & ~0x20) == 0 && slice_folds_alike(a.ptr, b.ptr, a.len);
 }
 
 static inline bool slice_is(struct slice a, const char *text)

@@ -265,25 +265,30 @@ bool edge_read_head(const struct head *h, const struct edge_sink *sink)
 
 /* ---- the content's type ---- */
 
-static bool has_word(struct slice type, struct slice word)
+/* The word that says it, wherever it stands: pip looks at how a type begins, others at how it ends. HTML before JSON. */
+static enum edge_format format_said(struct slice type)
 {
-    char first = word.ptr[0], large = (char)(first - 'a' + 'A');
+    enum edge_format found = EDGE_FORMAT_NONE;
 
-    for (size_t i = 0; i + word.len <= type.len; i++)
-        if ((type.ptr[i] == first || type.ptr[i] == large) && slice_folds_alike(type.ptr + i, word.ptr, word.len))
-            return true;
-    return false;
+    for (size_t i = 0; i < type.len; i++) {
+        char letter = type.ptr[i] | 0x20;
+
+        if (letter == 'h' && slice_starts_nocase(slice_from(type, i), SLICE("html")))
+            return EDGE_FORMAT_HTML;
+        if ((letter == 'j' && slice_starts_nocase(slice_from(type, i), SLICE("json"))) ||
+            (letter == 'p' && slice_starts_nocase(slice_from(type, i), SLICE("prettyjws"))))
+            found = EDGE_FORMAT_JSON;
+    }
+    return found;
 }
 
-/* Wherever it stands: pip looks at how a type begins, others at how it ends. */
 static enum edge_format format_named(struct slice type)
 {
     static const char *const unknown[] = {"*/*", "unknown/unknown", "application/unknown"}; /* WHATWG MIME sniffing 7 */
+    enum edge_format said = format_said(type);
 
-    if (has_word(type, SLICE("html")))
-        return EDGE_FORMAT_HTML;
-    if (has_word(type, SLICE("json")) || has_word(type, SLICE("prettyjws")))
-        return EDGE_FORMAT_JSON;
+    if (said != EDGE_FORMAT_NONE)
+        return said;
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (slice_is_nocase(type, unknown[i]))
             return EDGE_FORMAT_SNIFF;
