@@ -477,20 +477,14 @@ bool stream_has_spoken(struct stream *s)
     return look_ahead(s) == AHEAD_BYTES;
 }
 
-static bool has_due(const struct stream *s)
-{
-    return !s->dead && s->up && (buf_len(&s->out) || s->ending);
-}
-
 /* Written at the end of the turn; only what the socket does not take then costs a change of interest. */
 static void on_flush(void *arg)
 {
     struct stream *s = arg;
 
     s->flush_due = false;
-    if (!has_due(s))
-        return; /* whoever wrote has flushed */
-    lane_enter(s->turn.lane);
+    if (buf_len(&s->out)) /* else whoever wrote has flushed */
+        lane_enter(s->turn.lane);
     stream_flush(s);
 }
 
@@ -531,7 +525,7 @@ bool stream_write(struct stream *s, struct slice bytes)
 
 void stream_flush(struct stream *s)
 {
-    if (!has_due(s))
+    if (s->dead || !s->up || (buf_len(&s->out) == 0 && !s->ending))
         return;
     s->was_high = s->was_high || buf_len(&s->out) >= STREAM_HIGH; /* what was put straight into out counts too */
     write_out(s);
