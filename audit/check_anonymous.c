@@ -131,6 +131,7 @@ static void send_upload(struct evidence *e)
 {
     struct written w = {0};
 
+    send_git_push(e, WHO_NOBODY);
     if (!write_begin(e, "write", WHO_NOBODY, &w))
         return;
     write_undo(e, &w);
@@ -279,6 +280,7 @@ static void send_admin(struct evidence *e)
     for (size_t i = 0; i < COUNT(paths); i++)
         ask_admin(e, paths[i]);
     if (e->target->dialect == DIALECT_PROXY) {
+        ask_admin(e, "http://tinyproxy.stats/");
         target_authority(e->target, 0, &authority);
         ask_admin(e, words(e, "http://%.*s/squid-internal-mgr/menu", SLICE_ARG(buf_slice(&authority))));
         buf_free(&authority);

@@ -10,6 +10,7 @@ static void send_publish(struct evidence *e)
 {
     struct written w = {0};
 
+    send_git_push(e, good_or_nobody(e));
     if (write_whole(e, "write", good_or_nobody(e), &w))
         write_undo(e, &w);
 }
@@ -49,7 +50,7 @@ static void judge_tags(const struct evidence *e, struct finding *f)
 
 /* ---- PW-3 ---- */
 
-enum { TAG_DELETE = 1 };
+enum { TAG_DELETE = 1, TAG_NO_METHOD };
 
 static void send_delete(struct evidence *e)
 {
@@ -61,14 +62,16 @@ static void send_delete(struct evidence *e)
         ask(e, (struct probe){.method = w.remove_method, .path = w.remove, .is_bare = e->target->dialect == DIALECT_OCI && strstr(w.remove, "/uploads/"), .who = good_or_nobody(e), .tag = TAG_DELETE, .variant = turn_is_2xx(w.answer) ? "what was written" : "what is not there"});
     if (has_good(e) && w.remove)
         ask(e, (struct probe){.method = w.remove_method, .path = w.remove, .who = WHO_NOBODY, .variant = "nobody deletes"});
+    if (has_good(e) && w.remove && !turn_is_2xx(w.answer))
+        ask(e, (struct probe){.method = "EXEATAUDIT", .path = w.remove, .who = good_or_nobody(e), .tag = TAG_NO_METHOD, .variant = "a method that there is not"});
     if (turn_is_2xx(w.answer) && turn_is_2xx(write_read(e, &w, good_or_nobody(e))) && turn_holds(e->list[e->n - 1], w.content))
         evidence_left(e, "%.120s", w.name);
 }
 
 static void judge_delete(const struct evidence *e, struct finding *f)
 {
-    size_t i = 0;
-    const struct turn *x = tagged(e, TAG_DELETE, &i), *nobody = i < e->n ? e->list[i] : NULL;
+    size_t i = 0, j = 0;
+    const struct turn *x = tagged(e, TAG_DELETE, &i), *nobody = i < e->n ? e->list[i] : NULL, *odd = tagged(e, TAG_NO_METHOD, &j);
 
     if (!x)
         finding_set(f, VERDICT_NOT_RUN, "there was nothing to delete");
@@ -76,6 +79,8 @@ static void judge_delete(const struct evidence *e, struct finding *f)
         finding_set(f, VERDICT_INCONCLUSIVE, "a DELETE is answered as every path is: %d", x->status);
     else if (turn_is_2xx(x))
         finding_set(f, VERDICT_FAIL, "the reader's credential deletes: %d", x->status);
+    else if (x->status == 404 && odd && odd->status == 404)
+        finding_set(f, VERDICT_INCONCLUSIVE, "DELETE of what is not there: 404, as with any method");
     else if (x->status == 404 && nobody && nobody->who == WHO_NOBODY && (nobody->status == 401 || nobody->status == 403))
         finding_set(f, VERDICT_WEAK, "the reader's credential may delete: 404 for what is not there, where nobody gets %d", nobody->status);
     else if (turn_is_refusal(x))

@@ -276,18 +276,33 @@ static void send_upgrade(struct evidence *e)
         const char *n = nonce_new(e);
 
         ask(e, (struct probe){.who = good_or_nobody(e), .path = words(e, "http://%s/%s", host, n), .fields = {upgrades[i][0], upgrades[i][1], upgrades[i][2], "Sec-WebSocket-Version: 13"},
-                              .is_by_hand = true, .variant = upgrades[i][1]});
+                              .is_by_hand = true, .reads_on = true, .variant = upgrades[i][1]});
         ask(e, (struct probe){.who = good_or_nobody(e), .path = words(e, "/%s", n), .host = host, .fields = {upgrades[i][0], upgrades[i][1], upgrades[i][2], "Sec-WebSocket-Version: 13"},
-                              .is_by_hand = true, .variant = upgrades[i][1]});
+                              .is_by_hand = true, .reads_on = true, .variant = upgrades[i][1]});
     }
+}
+
+/* Behind its 101 comes a frame of settings (RFC 9113 3.4): it speaks HTTP/2 itself, which is no way to somewhere else. */
+static bool is_own_http2(const struct evidence *e, const struct turn *x)
+{
+    struct slice head = buf_slice(&x->head), body = buf_slice(&x->body);
+    ptrdiff_t end = slice_search(head, SLICE("\r\n\r\n"));
+    struct slice frame = end >= 0 && head.len > (size_t)end + 4 ? slice_from(head, (size_t)end + 4) : body;
+
+    return e->n_hits == 0 && slice_ends(slice_of(x->variant), SLICE("h2c")) && frame.len >= 9 && frame.ptr[3] == 4 && frame.ptr[0] == 0;
 }
 
 static void judge_upgrade(const struct evidence *e, struct finding *f)
 {
     finding_set(f, VERDICT_PASS, "no protocol was switched to");
-    for (size_t i = 0; i < e->n; i++)
-        if (e->list[i]->status == 101)
-            finding_worsen(f, VERDICT_FAIL, "%s to the listener: 101, a tunnel", e->list[i]->variant);
+    for (size_t i = 0; i < e->n; i++) {
+        const struct turn *x = e->list[i];
+
+        if (x->status == 101 && !is_own_http2(e, x))
+            finding_worsen(f, VERDICT_FAIL, "%s to the listener: 101, a tunnel", x->variant);
+        else if (x->status == 101 && f->verdict == VERDICT_PASS)
+            finding_set(f, VERDICT_PASS, "no protocol was switched to but HTTP/2, which it speaks itself");
+    }
 }
 
 /* ---- RL-8 ---- */

@@ -45,8 +45,47 @@ static const char *location_path(struct evidence *e, const struct turn *x)
 
 /* ---- http ---- */
 
+/* Where what was made is: Location, or below the path by the id in the answer; NULL: it does not say. */
+static const char *made_at(struct evidence *e, const struct turn *x, const char *path)
+{
+    const char *at = turn_is_2xx(x) ? location_path(e, x) : NULL;
+    json_t *json = json_loadb(buf_slice(&x->body).ptr, buf_len(&x->body), 0, NULL);
+    const json_t *id = json_object_get(json, "id");
+
+    if (!at && turn_is_2xx(x) && json_is_string(id))
+        at = words(e, "%s/%s", path, json_string_value(id));
+    else if (!at && turn_is_2xx(x) && json_is_integer(id))
+        at = words(e, "%s/%lld", path, (long long)json_integer_value(id));
+    json_decref(json);
+    return at;
+}
+
+/* "POST /notes {"text": "{content}"}": where things are made in a collection, not by their name. */
+static void make_http(struct evidence *e, struct written *w)
+{
+    struct slice rest = slice_of(w->name), method = {"", 0}, path = {"", 0};
+    const char *at;
+
+    slice_next(&rest, ' ', &method);
+    slice_next(&rest, ' ', &path);
+    at = words(e, "%.*s", SLICE_ARG(path));
+    w->answer = ask(e, (struct probe){.method = words(e, "%.*s", SLICE_ARG(method)), .path = at, .who = w->who, .body = slice_of(fill_in(e, rest, "{content}", content(e, w))),
+                                      .body_type = slice_starts(rest, SLICE("{")) ? "application/json" : "application/x-www-form-urlencoded", .tag = TAG_WRITE, .variant = "write"});
+    w->name = at;
+    w->read = w->remove = made_at(e, w->answer, at);
+    w->remove_method = "DELETE";
+    if (turn_is_2xx(w->answer) && !w->read)
+        evidence_left(e, "what %s made", at);
+    if (!w->read)
+        w->read = at;
+}
+
 static void write_http(struct evidence *e, struct written *w)
 {
+    if (strchr(w->name, ' ')) {
+        make_http(e, w);
+        return;
+    }
     w->read = w->remove = w->name;
     w->remove_method = "DELETE";
     w->answer = ask(e, (struct probe){.method = "PUT", .path = w->name, .who = w->who, .body = slice_of(content(e, w)),
@@ -227,6 +266,19 @@ void remove_account(struct evidence *e, const char *nonce, const struct turn *ma
     if (!turn_is_2xx(x))
         evidence_left(e, "the account %s", nonce);
     json_decref(json);
+}
+
+/* Where git reads, it is asked whether it would be pushed to: only the advertisement, nothing is written. */
+void send_git_push(struct evidence *e, enum who who)
+{
+    static const char fetch[] = "service=git-upload-pack";
+
+    for (size_t i = 0; i < baseline_count(e); i++) {
+        const char *path = baseline_at(e, i)->path, *at = strstr(path, fetch);
+
+        if (at)
+            ask(e, (struct probe){.path = words(e, "%.*sservice=git-receive-pack%s", (int)(at - path), path, at + sizeof fetch - 1), .who = who, .tag = TAG_WRITE, .variant = "may I push?"});
+    }
 }
 
 bool is_page_for_all(const struct evidence *e, const struct turn *x)

@@ -37,6 +37,8 @@ struct turn *write_read_own(struct evidence *e, const struct written *w);
 void write_undo(struct evidence *e, const struct written *w);
 /* A whole `send`: begin an upload in parts, have nobody read its state, take it back. n/a where such uploads are not known. */
 void send_unfinished(struct evidence *e);
+/* Would git be pushed to (its advertisement, tagged TAG_WRITE)? Nothing is sent where no protected path is git's. */
+void send_git_push(struct evidence *e, enum who who);
 void remove_account(struct evidence *e, const char *nonce, const struct turn *made);
 /* A 2xx that any path gets, and that nobody behind the service saw: whether anything was done is not in it. */
 bool is_page_for_all(const struct evidence *e, const struct turn *x);
