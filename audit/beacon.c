@@ -14,6 +14,7 @@
 #include "base/text.h"
 
 enum { GUESTS_MAX = 128, GUEST_MS = 3000, RULES_MAX = 512, TURN_MS = 50 };
+enum { READ_SIZE = 64 * 1024, CONTENT_MAX = 2 * 1024 * 1024 /* as an upstream it reads what UP-1 sends to its end: who is answered before may break off */ };
 
 struct rule {
     char nonce[NONCE_LEN + 1];
@@ -165,7 +166,7 @@ static void finish(struct beacon *b, struct guest *g)
 
 static void on_guest(struct beacon *b, struct guest *g)
 {
-    ssize_t n = recv(g->fd, buf_reserve(&g->in, 8192), 8192, MSG_DONTWAIT);
+    ssize_t n = recv(g->fd, buf_reserve(&g->in, READ_SIZE), READ_SIZE, MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -177,7 +178,7 @@ static void on_guest(struct beacon *b, struct guest *g)
     } else if ((unsigned char)buf_slice(&g->in).ptr[0] == 0x16) {
         remember(b, g, true);
         dismiss(g);
-    } else if (beacon_is_whole(buf_slice(&g->in)) || buf_len(&g->in) > HIT_MAX) {
+    } else if (beacon_is_whole(buf_slice(&g->in)) || buf_len(&g->in) > CONTENT_MAX) {
         finish(b, g);
     } else if (!g->is_continued && beacon_wants_continue(buf_slice(&g->in))) {
         g->is_continued = true;

@@ -14,18 +14,20 @@ static const size_t body_sizes[] = {1024, 64 * 1024, 1024 * 1024};
 static bool send_bodies(struct evidence *e)
 {
     bool is_taken = false;
-    const char *n, *name = writable(e, "write", &n);
+    const char *n, *method, *path = writable_path(e, &n, &method);
     struct buf body = {0};
 
-    for (size_t i = 0; name && i < COUNT(body_sizes); i++) {
+    for (size_t i = 0; path && i < COUNT(body_sizes); i++) {
         const struct turn *x;
 
         buf_clear(&body);
         while (buf_len(&body) < body_sizes[i])
             buf_printf(&body, "exeat-audit-%s ", n);
-        x = ask(e, (struct probe){.method = "POST", .path = name, .who = good_or_nobody(e), .body = slice_cut(buf_slice(&body), 0, body_sizes[i]), .body_type = "text/plain", .tag = (int)body_sizes[i],
+        x = ask(e, (struct probe){.method = "POST", .path = path, .who = good_or_nobody(e), .body = slice_cut(buf_slice(&body), 0, body_sizes[i]), .body_type = "text/plain", .tag = (int)body_sizes[i],
                                   .variant = words(e, "%zu bytes", body_sizes[i])});
         is_taken = is_taken || turn_is_2xx(x);
+        if (slice_is(slice_of(method), "POST"))
+            made_undo(e, x, path);
         if (x->status == 413)
             break;
     }
@@ -141,13 +143,15 @@ static void judge_sinks(const struct evidence *e, struct finding *f)
 static void send_encodings(struct evidence *e)
 {
     static const char *const codings[] = {"gzip", "br", "zstd", "gzip, gzip", "exeat"};
-    const char *n, *name = writable(e, "write", &n);
+    const char *n, *method, *path = writable_path(e, &n, &method);
 
-    for (size_t i = 0; name && i < COUNT(codings); i++) {
-        const char *path = name[0] == '/' || strstr(name, "://") ? name : words(e, "/%s", name);
+    for (size_t i = 0; path && i < COUNT(codings); i++) {
+        const struct turn *x = ask(e, (struct probe){.method = method, .path = path, .who = good_or_nobody(e), .body = SLICE("\x1f\x8b not what it says"), .body_type = "text/plain", .variant = codings[i], .tag = TAG_WRITE,
+                                                     .fields = {words(e, "Content-Encoding: %s", codings[i])}});
 
-        if (turn_is_2xx(ask(e, (struct probe){.method = "PUT", .path = path, .who = good_or_nobody(e), .body = SLICE("\x1f\x8b not what it says"), .body_type = "text/plain", .variant = codings[i], .tag = TAG_WRITE,
-                                                  .fields = {words(e, "Content-Encoding: %s", codings[i])}})))
+        if (slice_is(slice_of(method), "POST"))
+            made_undo(e, x, path);
+        else if (turn_is_2xx(x))
             ask(e, (struct probe){.method = "DELETE", .path = path, .who = good_or_nobody(e), .variant = "clean up", .tag = TAG_REMOVE});
     }
 }

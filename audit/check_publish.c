@@ -96,7 +96,7 @@ static void send_methods(struct evidence *e)
     static const char *const methods[] = {"PUT", "MKCOL", "PROPPATCH", "LOCK", "COPY", "MOVE"};
     const char *n = nonce_new(e), *path = target_text(e->target, "write");
 
-    if (path && path[0] != '/' && !strstr(path, "://"))
+    if (path && path[0] != '/' && (!strstr(path, "://") || strchr(path, ' ')))
         path = NULL;
     path = path ? fill(e, path, n) : words(e, "/%s", n);
     for (size_t i = 0; i < COUNT(methods); i++)
@@ -147,10 +147,13 @@ static void judge_options(const struct evidence *e, struct finding *f)
 
 static void send_expect(struct evidence *e)
 {
-    const char *n = nonce_new(e), *path = target_text(e->target, "write");
+    const char *n = nonce_new(e), *path = target_text(e->target, "write"), *method = "PUT";
 
-    path = path && (path[0] == '/' || strstr(path, "://")) ? fill(e, path, n) : words(e, "/%s", n);
-    ask(e, (struct probe){.method = "PUT", .path = path, .who = good_or_nobody(e), .is_by_hand = true, .fields = {"Expect: 100-continue", "Content-Length: 1024"}, .variant = "a head alone"});
+    if (path && strchr(path, ' '))
+        path = writable_path(e, &n, &method);
+    else
+        path = path && (path[0] == '/' || strstr(path, "://")) ? fill(e, path, n) : words(e, "/%s", n);
+    ask(e, (struct probe){.method = method, .path = path, .who = good_or_nobody(e), .is_by_hand = true, .fields = {"Expect: 100-continue", "Content-Length: 1024"}, .variant = "a head alone"});
 }
 
 static void judge_expect(const struct evidence *e, struct finding *f)

@@ -77,6 +77,18 @@ void judge_readable(const struct evidence *e, struct finding *f)
 
 enum { TAG_NAMES = 1 };
 
+/* Where it lies, as a page and as WebDAV lists it. */
+static void list_directory(struct evidence *e, const struct written *w, enum who who)
+{
+    const char *slash = e->target->dialect == DIALECT_HTTP && w->name[0] == '/' ? strrchr(w->name, '/') : NULL;
+    const char *path = slash && slash > w->name ? words(e, "%.*s", (int)(slash + 1 - w->name), w->name) : NULL;
+
+    if (!path)
+        return;
+    ask(e, (struct probe){.path = path, .who = who, .tag = TAG_NAMES, .variant = "the other caller lists where it lies"});
+    ask(e, (struct probe){.method = "PROPFIND", .path = path, .who = who, .fields = {"Depth: 1"}, .tag = TAG_NAMES, .variant = "the other caller lists where it lies"});
+}
+
 static void send_names(struct evidence *e)
 {
     static const char *const listings[] = {"/v2/_catalog", "/-/all", "/"};
@@ -89,6 +101,8 @@ static void send_names(struct evidence *e)
         ask(e, (struct probe){.path = listings[i], .who = second, .tag = TAG_NAMES, .variant = "the other caller lists"});
     for (size_t i = 0; turn_is_2xx(w.answer) && i < target_count(e->target, "listings"); i++)
         ask(e, (struct probe){.path = target_text_at(e->target, "listings", i), .who = second, .tag = TAG_NAMES, .variant = "the other caller lists"});
+    if (turn_is_2xx(w.answer))
+        list_directory(e, &w, second);
     write_undo(e, &w);
 }
 

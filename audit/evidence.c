@@ -281,6 +281,21 @@ const char *writable(struct evidence *e, const char *key, const char **nonce)
     return fill(e, template, *nonce);
 }
 
+const char *writable_path(struct evidence *e, const char **nonce, const char **method)
+{
+    const char *name = writable(e, "write", nonce);
+    struct slice rest = slice_of(name ? name : ""), first, path;
+
+    *method = "PUT";
+    if (!name)
+        return NULL;
+    if (slice_next(&rest, ' ', &first) && slice_next(&rest, ' ', &path) && rest.len) {
+        *method = words(e, "%.*s", SLICE_ARG(first));
+        return words(e, "%.*s", SLICE_ARG(path));
+    }
+    return name[0] == '/' || strstr(name, "://") ? name : words(e, "/%s", name);
+}
+
 /* ---- who, and baselines ---- */
 
 bool has_good(const struct evidence *e)

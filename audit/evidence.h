@@ -76,6 +76,9 @@ const char *bare_host(struct evidence *e);
 /* The name of what may be written, with a fresh nonce; NULL and missing when the manifest names nothing. */
 const char *writable(struct evidence *e, const char *key, const char **nonce);
 
+/* Where, for who writes in ways of its own: the path of it ("POST /notes ..." says /notes), and the method that it says, or PUT. */
+const char *writable_path(struct evidence *e, const char **nonce, const char **method);
+
 /* Who to ask as when the good credential is wanted: nobody, when there is none. */
 enum who good_or_nobody(const struct evidence *e);
 bool has_good(const struct evidence *e);

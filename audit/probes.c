@@ -60,6 +60,16 @@ static const char *made_at(struct evidence *e, const struct turn *x, const char 
     return at;
 }
 
+void made_undo(struct evidence *e, const struct turn *x, const char *path)
+{
+    const char *at = made_at(e, x, path);
+
+    if (at)
+        ask(e, (struct probe){.method = "DELETE", .path = at, .who = x->who, .variant = "clean up", .tag = TAG_REMOVE});
+    else if (turn_is_2xx(x))
+        evidence_left(e, "what %.100s made", path);
+}
+
 /* "POST /notes {"text": "{content}"}": where things are made in a collection, not by their name. */
 static void make_http(struct evidence *e, struct written *w)
 {
@@ -78,6 +88,8 @@ static void make_http(struct evidence *e, struct written *w)
         evidence_left(e, "what %s made", at);
     if (!w->read)
         w->read = at;
+    if (!w->remove && !turn_is_2xx(w->answer))
+        w->remove = words(e, "%s/%s", at, w->nonce);
 }
 
 static void write_http(struct evidence *e, struct written *w)

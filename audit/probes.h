@@ -37,6 +37,8 @@ struct turn *write_read_own(struct evidence *e, const struct written *w);
 void write_undo(struct evidence *e, const struct written *w);
 /* A whole `send`: begin an upload in parts, have nobody read its state, take it back. n/a where such uploads are not known. */
 void send_unfinished(struct evidence *e);
+/* Take back what a POST to path made: at its Location, or by its id; else it is noted as left behind. Nothing, when it was refused. */
+void made_undo(struct evidence *e, const struct turn *x, const char *path);
 /* Would git be pushed to (its advertisement, tagged TAG_WRITE)? Nothing is sent where no protected path is git's. */
 void send_git_push(struct evidence *e, enum who who);
 void remove_account(struct evidence *e, const char *nonce, const struct turn *made);

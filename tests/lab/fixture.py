@@ -15,7 +15,8 @@ libcrypt = ctypes.PyDLL("libcrypt.so.1")  # its answer lies in one place for all
 libcrypt.crypt.restype = ctypes.c_char_p
 
 PROGRAMS = ["acng", "squid", "nginx", "verdaccio", "registry"]
-MODULES = PROGRAMS + ["weak"]
+STRANGERS = ["strangers"]
+MODULES = PROGRAMS + STRANGERS + ["weak"]
 
 
 def settings(modules=MODULES):

@@ -8,6 +8,7 @@ import acng
 import nginx
 import registry
 import squid
+import strangers
 import verdaccio
 import weak
 from upstream import PORTS
@@ -167,7 +168,21 @@ def of_weak(fixture):
 """
 
 
-PARTS = {weak: of_weak, acng: of_acng, squid: of_squid, nginx: of_nginx, verdaccio: of_verdaccio, registry: of_registry}
+STRANGERS = {
+    "lighttpd": '    protected: [/dav/ok.txt]\n    fetch: none\n    write: "/dav/{nonce}"\n',
+    "git": '    protected: ["/git/r.git/info/refs?service=git-upload-pack"]\n    fetch: none\n    write: "/git/r.git/{nonce}"\n',
+    "apache": '    kind: proxy\n    protected: ["http://upstream.test/pool/ok"]\n    fetch: "http://upstream.test/pool/{nonce}"\n    write: "http://upstream.test/w/{nonce}"\n',
+    "tinyproxy": '    kind: proxy\n    protected: ["http://upstream.test/pool/ok"]\n    fetch: "http://upstream.test/pool/{nonce}"\n    write: "http://upstream.test/w/{nonce}"\n',
+    "varnish": '    protected: [/pool/ok]\n    fetch: "/pool/{nonce}"\n    write: "/pool/{nonce}"\n',
+    "json": '    protected: [/notes/1]\n    fetch: none\n    listings: [/notes, /db]\n    write: POST /notes {"id":"{nonce}","text":"{content}"}\n',
+}
+
+
+def of_strangers(fixture):
+    return STRANGERS[fixture.setting.partition("-")[0]] + login(fixture)
+
+
+PARTS = {strangers: of_strangers, weak: of_weak, acng: of_acng, squid: of_squid, nginx: of_nginx, verdaccio: of_verdaccio, registry: of_registry}
 
 
 def write(fixture, host=None, clients=""):

@@ -2,8 +2,8 @@
 The audit against its answer sheet: `exeat audit` on every fixture of the lab, each in a network of its own, some at a time. What
 it says of a check is held against what the program really does: a missed weakness and a false alarm both fail.
 
-Real programs answer to tests/cases/audit.jsonl, which was given, and audit-more.jsonl, which test_more.py
-shows. The weak service answers to its setting: that check is `fail`, no other one is worse
+Real programs answer to tests/cases/audit.jsonl, which was given, audit-more.jsonl, which test_more.py shows, and audit-strangers.jsonl, which
+test_strangers.py shows. The weak service answers to its setting: that check is `fail`, no other one is worse
 than `pass` but for those that tests/cases/audit-weak.jsonl names, with the reason.
 """
 import concurrent.futures
@@ -18,14 +18,14 @@ from pathlib import Path
 import pytest
 
 import manifest
-from fixture import PROGRAMS, Fixture, settings
+from fixture import PROGRAMS, STRANGERS, Fixture, settings
 from weak import WEAKNESSES
 
 TREE = Path(__file__).resolve().parents[2]
 EXEAT = Path(os.environ.get("EXEAT", TREE / "build" / "exeat")).absolute()
 CASES = TREE / "tests" / "cases"
 MODULE_OF = {"apt-cacher-ng 3.7.4": "acng", "squid 5.7": "squid", "nginx 1.22 proxy_cache": "nginx", "verdaccio": "verdaccio",
-             "docker-registry 2.8.2": "registry", "weak service": "weak"}
+             "docker-registry 2.8.2": "registry", "strangers": "strangers", "weak service": "weak"}
 ALL = settings()
 SIDE_BY_SIDE = int(os.environ.get("AUDITS", "6"))  # most of their time is waiting
 NAMED = {"AN-6", "RL-12"}  # run only when they are named: they may disturb
@@ -37,7 +37,7 @@ def rows(name):
 
 
 def rows_of_sheet():
-    return rows("audit.jsonl") + rows("audit-more.jsonl")
+    return rows("audit.jsonl") + rows("audit-more.jsonl") + rows("audit-strangers.jsonl")
 
 
 def sheet():
@@ -107,8 +107,8 @@ def differences(key, wanted, found):
             if found[check]["verdict"] != verdict and not (check in UNJUDGED and found[check]["verdict"] == "not-run")]
 
 
-REAL = [k for k in ALL if k[0] in PROGRAMS]
-OURS = [k for k in ALL if k[0] not in PROGRAMS]
+REAL = [k for k in ALL if k[0] in PROGRAMS + STRANGERS]
+OURS = [k for k in ALL if k[0] == "weak"]
 
 
 @pytest.mark.parametrize("key", REAL, ids="-".join)
