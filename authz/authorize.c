@@ -316,6 +316,12 @@ static bool check_details(struct inquiry *q)
     return refuse(q, REASON_DETAILS_NOT_ALLOWED, "no http_egress entry of the token covers the request");
 }
 
+/* The leave token, where clients know of no proxy: it is ours, and taken away. */
+static bool is_carrier(const struct request *r, struct slice name)
+{
+    return r->carrier.len && slice_equals_nocase(name, r->carrier);
+}
+
 static bool check_credentials(struct inquiry *q)
 {
     const struct head *h = q->r->head;
@@ -324,7 +330,7 @@ static bool check_credentials(struct inquiry *q)
     for (size_t i = 0; h && i < h->n_fields; i++) {
         struct slice name = h->fields[i].name;
 
-        if (!service_is_credential(q->d.service, name))
+        if (!service_is_credential(q->d.service, name) || is_carrier(q->r, name))
             continue;
         if (q->d.service->credentials == CREDENTIALS_REFUSE)
             return refuse(q, REASON_CREDENTIAL_FOREIGN, "the request has the field %.*s",

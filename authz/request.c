@@ -61,7 +61,7 @@ static bool find_host(const struct head *h, const struct field **out, struct fau
             return malformed(why, "there are two Host fields");
         *out = &h->fields[i];
     }
-    return *out || h->minor == 0 || malformed(why, "there is no Host field");
+    return *out || h->minor == 0 || fault_reason(why, REASON_HOST_MISSING, "there is no Host field");
 }
 
 static bool check_host(const struct request *r, uint16_t fallback, struct fault *why)
@@ -209,6 +209,36 @@ static bool read_inside(struct request *r, const struct head *head, const struct
            read_origin_form(r, target, why);
 }
 
+/* Of plain HTTP: the Host field is all that says where to. Without a port it means the scheme's own, and that is the one meant. */
+static bool take_host(struct request *r, struct fault *why)
+{
+    const struct field *host;
+    uint16_t meant = r->port;
+
+    if (!find_host(r->head, &host, why))
+        return false;
+    if (!host)
+        return fault_reason(why, REASON_HOST_MISSING, "there is no Host field");
+    if (!read_authority(r, host->value, default_port(r->scheme), why))
+        return false;
+    if (r->port == meant)
+        return true;
+    return fault_reason(why, REASON_AUTHORITY_MISMATCH, "the Host field names port %u, and the connection was to port %u", r->port, meant);
+}
+
+static bool read_transparent(struct request *r, const struct head *head, const struct request_context *context,
+                             struct fault *why)
+{
+    if (!slice_starts(head->target, SLICE("/")))
+        return fault_reason(why, REASON_PROXY_REQUEST, "the target is no path");
+    r->scheme = context->scheme;
+    r->port = context->port;
+    if (context->host)
+        memcpy(r->host, context->host, strlen(context->host) + 1);
+    return (context->host ? check_host(r, default_port(r->scheme), why) : take_host(r, why)) &&
+           read_origin_form(r, head->target, why);
+}
+
 /* Everything but the memory of the path. host is written whole by whoever reads it. */
 static void reset(struct request *r, struct slice method, const struct head *head)
 {
@@ -217,7 +247,7 @@ static void reset(struct request *r, struct slice method, const struct head *hea
     r->host[0] = '\0';
     r->port = 0;
     r->method = method;
-    r->target = r->raw_path = r->query = SLICE("");
+    r->target = r->raw_path = r->query = r->carrier = SLICE("");
     r->has_query = r->websocket = false;
     buf_clear(&r->path);
     r->head = head;
@@ -230,6 +260,8 @@ bool request_read(struct request *r, const struct head *head, const struct reque
     r->websocket = head->upgrade && upgrade_is_asked(head);
     if (!check_octets(head->target, why))
         return false;
+    if (context->transparent)
+        return read_transparent(r, head, context, why);
     return context->tunnelled ? read_inside(r, head, context, why) : read_outside(r, head, why);
 }
 

@@ -22,13 +22,15 @@ struct request {
     bool has_query;
     bool websocket;                /* it asks for WebSocket (RFC 6455); whether rightly, net/upgrade.h says */
     struct buf path;               /* canonical path (authz/path.h), owned */
+    struct slice carrier;          /* the field that the leave token came in, in place of what it means to services; it goes no further */
     const struct head *head;       /* the request's fields; borrowed; may be NULL (explain without fields) */
 };
 
 /* What the connection already fixed. */
 struct request_context {
     bool tunnelled;        /* inside a CONNECT: host and port below are the tunnel's */
-    enum scheme scheme;    /* inside a tunnel */
+    bool transparent;      /* the client knows of no proxy: it meant this port, and this host unless that is NULL */
+    enum scheme scheme;    /* in both */
     const char *host;      /* canonical */
     uint16_t port;
 };
@@ -38,7 +40,8 @@ struct request_context {
  * http:// targets and CONNECT authority-form are requests to a proxy; https:// absolute-form is refused,
  * as are origin-form and asterisk-form. Inside, origin-form ("*" for OPTIONS refused), or absolute-form that names the
  * tunnel's own destination. Host, target and tunnel must agree: else authority_mismatch.
- * why->reason: request_malformed, not_a_proxy_request, host_invalid, path_invalid, authority_mismatch. No heap beyond r->path.
+ * On a transparent listener only origin-form, whose host is the one of the connection, or else the one of the Host field.
+ * why->reason: request_malformed, host_missing, proxy_request, not_a_proxy_request, host_invalid, path_invalid, authority_mismatch. No heap beyond r->path.
  * r is zeroed before its first use; reading again uses its memory again. Clear with request_clear().
  */
 bool request_read(struct request *r, const struct head *head, const struct request_context *context,

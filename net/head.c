@@ -149,7 +149,7 @@ static bool read_framing(const struct deciding *d, struct head *h, struct fault 
 static bool judge_request(const struct deciding *d, struct head *h, struct fault *why)
 {
     if (d->n_host > 1 || (d->n_host == 0 && h->minor == 1))
-        return bad(why, d->n_host ? "two Host fields" : "no Host field");
+        return d->n_host ? bad(why, "two Host fields") : fault_reason(why, REASON_HOST_MISSING, "no Host field");
     if (d->n_expect) {
         h->expect_continue = d->n_expect == 1 && h->minor == 1 && slice_is_nocase(d->expect->value, "100-continue");
         h->expect_other = !h->expect_continue && h->minor == 1;

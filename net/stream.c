@@ -102,7 +102,7 @@ enum { WAIT = 0, GOT_END = -1, GOT_CUT = -2, GOT_FAIL = -3 };
  */
 static int from_tls_error(struct stream *s, int result)
 {
-    if (wire_waits(s->wire) && !SSL_want_nothing(s->ssl)) {
+    if ((wire_waits(s->wire) && !SSL_want_nothing(s->ssl)) || tls_stands_still(s->ssl)) {
         s->tls_wants_write = s->tls_wants_write || SSL_want_write(s->ssl);
         return WAIT;
     }
@@ -280,7 +280,7 @@ static void shake_hands(struct stream *s)
         return;
     }
     result = from_tls_error(s, result);
-    if (result == WAIT)
+    if (result == WAIT && !tls_stands_still(s->ssl))
         stream_look_again(s);
     if (result == GOT_END || result == GOT_CUT) {
         fault_set(&s->fault, FAULT_IO, "the peer closed during the TLS handshake");
@@ -387,9 +387,10 @@ void stream_start_tls(struct stream *s, SSL *ssl)
     again(s);
 }
 
-bool stream_is_tls(const struct stream *s)
+void stream_go_on(struct stream *s)
 {
-    return s->ssl != NULL;
+    s->look_due = true;
+    again(s);
 }
 
 bool stream_peer_digest(const struct stream *s, unsigned char digest[32])

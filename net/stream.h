@@ -54,7 +54,8 @@ void stream_set_handler(struct stream *s, stream_on *on, void *arg);
  * set. Input already read and not consumed is handed to TLS. UP or FAIL follows.
  */
 void stream_start_tls(struct stream *s, SSL *ssl);
-bool stream_is_tls(const struct stream *s);
+/* What its handshake stood still for is there (tls.h, TLS_WAIT): it goes on by the end of the turn. */
+void stream_go_on(struct stream *s);
 /* SHA-256 of the certificate (DER) that the peer showed and that was verified; false: none. */
 bool stream_peer_digest(const struct stream *s, unsigned char digest[32]);
 

@@ -16,7 +16,8 @@ enum { READ_BUFFER = 32 * 1024 };
 
 /* What the callbacks of one connection need. */
 struct expected {
-    const char *host; /* accepting: the name that must be asked for; kept */
+    const char *host; /* accepting: the name that must be asked for; kept. NULL: on_name judges it */
+    tls_on_name *on_name;
     bool sni_refused;
     void (*on_session)(void *arg, SSL_SESSION *session);
     void *arg;
@@ -109,20 +110,45 @@ static bool sni_name(const unsigned char *ext, size_t len, struct slice *name)
     return true;
 }
 
-static int on_client_hello(SSL *ssl, int *alert, void *arg)
+/* Of the outer ClientHello: an encrypted one in it (ECH) is nothing to us, and no client insists on it (RFC 9849 6.1.6). */
+static struct slice hello_name(SSL *ssl)
 {
-    struct expected *e = expected_of(ssl);
     const unsigned char *ext;
-    char host[NAME_MAX_LEN + 1];
     struct slice name;
     size_t len;
 
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &ext, &len) && sni_name(ext, len, &name))
+        return name;
+    return slice_make("", 0);
+}
+
+static enum tls_verdict judge_name(SSL *ssl, const struct expected *e)
+{
+    struct slice name = hello_name(ssl);
+    char host[NAME_MAX_LEN + 1];
+
+    if (e->on_name)
+        return e->on_name(e->arg, ssl, name);
+    return name.len && name_canonical(name, host, NULL) && strcmp(host, e->host) == 0 ? TLS_GO : TLS_REFUSE;
+}
+
+static int on_client_hello(SSL *ssl, int *alert, void *arg)
+{
+    struct expected *e = expected_of(ssl);
+
     (void)arg;
-    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &ext, &len) && sni_name(ext, len, &name) &&
-        name_canonical(name, host, NULL) && strcmp(host, e->host) == 0)
+    switch (judge_name(ssl, e)) {
+    case TLS_GO:
         return SSL_CLIENT_HELLO_SUCCESS;
+    case TLS_WAIT:
+        return SSL_CLIENT_HELLO_RETRY;
+    case TLS_FAIL:
+        *alert = SSL_AD_INTERNAL_ERROR;
+        break;
+    default:
+        *alert = SSL_AD_UNRECOGNIZED_NAME;
+    }
     e->sni_refused = true;
-    *alert = SSL_AD_UNRECOGNIZED_NAME;
     return SSL_CLIENT_HELLO_ERROR;
 }
 
@@ -165,25 +191,44 @@ void tls_server_free(struct tls_server *t)
     free(t);
 }
 
-SSL *tls_server_accept(struct tls_server *t, const char *host, struct slice binding, struct fault *why)
+bool tls_bind(SSL *ssl, const char *host, struct slice binding, struct fault *why)
 {
-    SSL *ssl = connection_new(t->ctx, (struct expected){.host = host}, why);
     unsigned char digest[SHA256_DIGEST_LENGTH];
     struct buf key = {0};
 
-    if (!ssl)
-        return NULL;
     pack_bytes(&key, slice_of(host));
     pack_bytes(&key, binding);
     SHA256((const unsigned char *)buf_slice(&key).ptr, buf_len(&key), digest);
     buf_free(&key);
-    if (!SSL_set_session_id_context(ssl, digest, sizeof digest)) {
-        openssl_fault(why, "TLS session context");
+    return SSL_set_session_id_context(ssl, digest, sizeof digest) || openssl_fault(why, "TLS session context");
+}
+
+SSL *tls_server_accept(struct tls_server *t, const char *host, struct slice binding, struct fault *why)
+{
+    SSL *ssl = connection_new(t->ctx, (struct expected){.host = host}, why);
+
+    if (!ssl)
+        return NULL;
+    if (!tls_bind(ssl, host, binding, why)) {
         SSL_free(ssl);
         return NULL;
     }
     SSL_set_accept_state(ssl);
     return ssl;
+}
+
+SSL *tls_server_arrive(struct tls_server *t, tls_on_name *on, void *arg, struct fault *why)
+{
+    SSL *ssl = connection_new(t->ctx, (struct expected){.on_name = on, .arg = arg}, why);
+
+    if (ssl)
+        SSL_set_accept_state(ssl);
+    return ssl;
+}
+
+bool tls_stands_still(const SSL *ssl)
+{
+    return SSL_want_client_hello_cb(ssl);
 }
 
 /* ---- connecting ---- */

@@ -23,6 +23,22 @@ void tls_server_free(struct tls_server *t);
  * that none is good elsewhere. The caller puts certificate and key on it.
  */
 SSL *tls_server_accept(struct tls_server *t, const char *host, struct slice binding, struct fault *why);
+/*
+ * A connection that may ask for any host: on is told the name in its ClientHello (RFC 6066 3; as sent, borrowed, empty: none)
+ * from within the handshake, before anything else is looked at. It answers:
+ *   TLS_GO      certificate and key are on ssl, and tls_bind() was called
+ *   TLS_WAIT    not yet: the handshake stands still, and on is asked again after stream_go_on()
+ *   TLS_REFUSE  it ends with unrecognized_name
+ *   TLS_FAIL    it ends with internal_error
+ * on must not touch the stream, nor free ssl.
+ */
+enum tls_verdict { TLS_GO, TLS_WAIT, TLS_REFUSE, TLS_FAIL };
+typedef enum tls_verdict tls_on_name(void *arg, SSL *ssl, struct slice name);
+SSL *tls_server_arrive(struct tls_server *t, tls_on_name *on, void *arg, struct fault *why);
+/* Its tickets are good for this host and binding alone. */
+bool tls_bind(SSL *ssl, const char *host, struct slice binding, struct fault *why);
+/* Does its handshake stand still, by TLS_WAIT? */
+bool tls_stands_still(const SSL *ssl);
 
 /* What all TLS here has in common: versions, ciphers, groups. For net/door.c. */
 SSL_CTX *tls_context_new(const SSL_METHOD *method, struct fault *why);

@@ -43,9 +43,12 @@ static void put_proxy_status(struct buf *out, const struct answer *a)
 /* Basic comes first: git and Java answer the first challenge they know. */
 static void put_challenges(struct buf *out, const struct answer *a)
 {
+    const char *field = answer_status(a) == 401 ? "WWW" : "Proxy";
 
-    buf_printf(out, "Proxy-Authenticate: Basic realm=\"%s\", charset=\"UTF-8\"\r\n", a->gateway);
-    buf_printf(out, "Proxy-Authenticate: Bearer realm=\"%s\"", a->gateway);
+    buf_printf(out, "%s-Authenticate: Basic realm=\"%s\", charset=\"UTF-8\"\r\n", field, a->gateway);
+    if (answer_status(a) == 401 && a->basic_alone)
+        return;
+    buf_printf(out, "%s-Authenticate: Bearer realm=\"%s\"", field, a->gateway);
     if (a->reason != REASON_TOKEN_MISSING) {
         buf_text(out, ", error=\"invalid_token\", error_description=");
         put_quoted(out, reason_sentence(a->reason));
@@ -83,7 +86,7 @@ void answer_write(const struct answer *a, int64_t wall_s, struct buf *out)
     clock_http_date(out, wall_s);
     buf_text(out, "\r\n");
     put_proxy_status(out, a);
-    if (status == 407)
+    if (status == 407 || status == 401)
         put_challenges(out, a);
     if (status == 429)
         buf_printf(out, "Retry-After: %lld\r\n", (long long)(a->retry_ms > 1000 ? (a->retry_ms + 999) / 1000 : RETRY_S));

@@ -1,6 +1,6 @@
 /*
  * Our own answers: status line with reason and short id, Proxy-Status (RFC 9209),
- * problem+json (RFC 9457), the challenges of a 407. Pure.
+ * problem+json (RFC 9457), the challenges of a 407 or 401. Pure.
  */
 #ifndef PROXY_ANSWER_H
 #define PROXY_ANSWER_H
@@ -16,6 +16,7 @@ struct answer {
     const struct id *id;
     bool keep_alive;
     bool head_only;      /* the request was HEAD */
+    bool basic_alone;    /* of a 401 no Bearer: clients of image registries take its realm for a URL, and ask there */
     int64_t retry_ms;    /* of a 429: Retry-After; 0: a second */
     int minor;           /* HTTP version of the client */
 };

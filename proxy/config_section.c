@@ -30,8 +30,8 @@ static const struct conf_key listen_keys[] = {
     {"address", CONF_TEXT, NULL, NULL,
      "where sandboxes connect to: 127.0.0.1:3128, \"[::1]:3128\"; for one sandbox also \"unix:FILE\" (of Firecracker's and "
      "Cloud Hypervisor's vsock: \"unix:PATH_PORT\") and \"vsock:CID:PORT\"", CONF_REQUIRED | CONF_SOURCE},
-    {"mode", CONF_CHOICE, "explicit", "explicit|transparent", "explicit: clients are told that this is their proxy",
-     0},
+    {"mode", CONF_CHOICE, "explicit", "explicit|transparent", "explicit: clients are told that this is their proxy; transparent: they know of none (REDIRECT, TPROXY, or a name that "
+     "leads here)", 0},
     {"tls.cert", CONF_PATH, NULL, NULL, "clients speak TLS to this listener: its certificate, with the chain (PEM)", 0},
     {"tls.key", CONF_PATH, NULL, NULL, "the certificate's private key; mode 0600", 0},
     {"tls.client-ca", CONF_PATH, NULL, NULL,

@@ -4,25 +4,12 @@
 
 #include "base/pack.h"
 #include "net/upgrade.h"
+#include "proxy/arrival.h"
+#include "proxy/carrier.h"
 #include "proxy/rewrite.h"
 #include "proxy/steps.h"
 
 /* ---- the token ---- */
-
-/* The token text in Proxy-Authorization, borrowed from the head or scratch; *present says whether the field is there. */
-static bool find_token(struct exchange *x, struct buf *scratch, struct slice *token, bool *present, struct fault *why)
-{
-    const struct field *f = head_field(x->head, "proxy-authorization");
-
-    *present = f != NULL;
-    if (!f)
-        return true;
-    if (head_count(x->head, "proxy-authorization") > 1)
-        return fault_reason(why, REASON_TOKEN_MALFORMED, "two Proxy-Authorization fields");
-    if (f->value.len > x->worker->limits.credential)
-        return fault_reason(why, REASON_TOKEN_OVERSIZE, "Proxy-Authorization is %zu bytes", f->value.len);
-    return token_from_credentials(f->value, scratch, token, why);
-}
 
 /* On a bound listener the token is of its sandbox, whoever shows it. */
 static struct identity *check_at(const struct session *s, struct slice token, const struct token_context *context,
@@ -158,7 +145,7 @@ static bool identify(struct exchange *x, struct fault *why)
     struct slice token = {0};
     bool present, ok;
 
-    ok = find_token(x, &scratch, &token, &present, why);
+    ok = carrier_find(x, &scratch, &token, &present, why);
     if (ok && s->tunnel.open) {
         ok = (!present || adopt_inner(x, token, why)) &&
              verifier_recheck(x->worker->verifier, s->identity, loop_wall_s(x->worker->loop), why);
@@ -177,8 +164,11 @@ static bool identify(struct exchange *x, struct fault *why)
 static bool read_request(struct exchange *x, struct fault *why)
 {
     const struct tunnel *t = &x->session->tunnel;
+    const struct arrival *a = x->session->arrival;
     struct request_context context = {.tunnelled = t->open, .scheme = t->scheme, .host = t->host, .port = t->port};
 
+    if (a)
+        context = (struct request_context){.transparent = true, .scheme = a->scheme, .host = a->host, .port = a->meant.port};
     return request_read(&x->request, x->head, &context, why);
 }
 
@@ -285,15 +275,25 @@ static bool is_sound(struct exchange *x, struct fault *why)
     return true;
 }
 
+/* The host as the client wrote it: canonical ones have lost the case of their letters. Empty: only the tunnel names it. */
+static struct slice host_as_written(const struct exchange *x)
+{
+    const struct field *host = x->session->arrival ? head_field(x->head, "host") : NULL;
+
+    if (host)
+        return host->value;
+    return x->head->target.ptr[0] == '/' ? slice_make("", 0) : x->head->target;
+}
+
 static enum exchange_state scan_head(struct exchange *x)
 {
+    struct slice host = host_as_written(x);
     char place[80];
     struct hit hit;
 
     if (!exchange_is_connect(x))
         rewrite_request(&x->request, x->decision.service, x->worker->via, &x->out_head, &x->dropped);
-    /* The target as it was written too, where it names a host: canonical hosts have lost the case of their letters. */
-    if ((x->head->target.ptr[0] != '/' && head_leaks(x, x->head->target, &hit, place, sizeof place)) ||
+    if ((host.len && head_leaks(x, host, &hit, place, sizeof place)) ||
         head_leaks(x, buf_slice(&x->out_head), &hit, place, sizeof place))
         return exchange_leak(x, &hit, place);
     return EXCHANGE_STAY;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "proxy/arrival.h"
 #include "proxy/steps.h"
 
 static void put_text(struct record_writer *w, enum record_field f, const char *text)
@@ -16,6 +17,10 @@ static void put_client(struct record_writer *w, const struct session *s)
     record_number(w, FIELD_CONN, (int64_t)s->conn);
     put_text(w, FIELD_LISTENER, s->listener);
     put_text(w, FIELD_CLIENT, s->source_text);
+    if (s->arrival) {
+        put_text(w, FIELD_ARRIVAL, steer_way_name(s->arrival->way));
+        put_text(w, FIELD_MEANT, s->arrival->meant_text);
+    }
 }
 
 static void put_identity(struct record_writer *w, const struct identity *i)
@@ -64,9 +69,10 @@ static void list_words(struct buf *out, const struct exchange *x)
 {
     const struct request *r = &x->request;
     const struct field *agent = x->head ? head_field(x->head, "user-agent") : NULL;
+    const struct field *host = x->head && x->session->arrival ? head_field(x->head, "host") : NULL; /* else it is in the target */
     struct slice none = slice_make("", 0);
     struct slice words[] = {x->head ? x->head->method : none, x->head ? x->head->target : none, buf_slice(&r->path),
-                            agent ? agent->value : none, buf_slice(&x->dropped), slice_of(x->detail)};
+                            agent ? agent->value : none, host ? host->value : none, buf_slice(&x->dropped), slice_of(x->detail)};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         buf_append(out, words[i]);
@@ -295,6 +301,6 @@ void evidence_connection(struct session *s, enum reason reason, const char *deta
     record_reason(&w, FIELD_REASON, reason);
     put_text(&w, FIELD_DETAIL, detail);
     put_identity(&w, s->identity ? s->identity : s->exchange ? s->exchange->identity : NULL);
-    put_text(&w, FIELD_HOST, s->tunnel.host);
+    put_text(&w, FIELD_HOST, s->arrival ? s->arrival->host : s->tunnel.host);
     recorder_end(s->worker->recorder, &w, NULL);
 }

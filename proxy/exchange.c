@@ -340,7 +340,11 @@ static int reply_status(const struct exchange *x)
     int status = reason_get(x->reason)->status;
 
     /* Who is asked for a credential must be able to give one. */
-    return status == 407 && (x->session->tunnel.open || x->carried) ? 403 : status;
+    if (status != 407)
+        return status;
+    if (x->session->tunnel.open || x->carried)
+        return 403;
+    return x->session->arrival ? 401 : status;
 }
 
 static bool reply_keeps_alive(const struct exchange *x)
@@ -366,6 +370,7 @@ static enum exchange_state on_reply(struct exchange *x, struct event ev)
     if (ev.type != EV_ENTER && ev.type != EV_DEADLINE)
         return EXCHANGE_STAY;
     a.status = reply_status(x);
+    a.basic_alone = x->head && slice_starts(x->head->target, SLICE("/v2/"));
     a.minor = x->head ? x->head->minor : 1;
     a.head_only = x->head && slice_is(x->head->method, "HEAD");
     a.keep_alive = reply_keeps_alive(x);

@@ -14,6 +14,7 @@
 #include "base/say.h"
 #include "base/text.h"
 #include "proxy/session.h"
+#include "proxy/terms.h"
 
 enum { BATCH = 64, PAUSE_MS = 100, EXHAUSTED_MS = 2000, DROP = 8 };
 
@@ -22,6 +23,7 @@ struct listener {
     char *name;          /* of a bound one: of bound */
     struct bound *bound; /* NULL: shared, as the configuration has it */
     int fd;
+    struct addr address; /* TCP: its own */
     struct watch *watch; /* NULL: added, and not open yet */
 };
 
@@ -179,7 +181,8 @@ static enum accepted accept_one(const struct listener *l)
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     }
     addr_from_sockaddr(&source, (struct sockaddr *)&sa);
-    session_start(gate.worker, fd, l->name, l->bound, &source);
+    session_start(gate.worker, fd, l->name, l->bound, &source,
+                  terms_is_transparent(gate.worker->terms, l->name) ? &l->address : NULL);
     return ACCEPTED;
 }
 
@@ -221,6 +224,17 @@ void gate_bind(struct bound *b)
     gate.next = b;
 }
 
+static struct addr address_of(int fd)
+{
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof sa;
+    struct addr a = {0};
+
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0)
+        addr_from_sockaddr(&a, (struct sockaddr *)&sa);
+    return a;
+}
+
 void gate_add(struct slice name, int fd)
 {
     struct listener *l = calloc(1, sizeof *l);
@@ -235,7 +249,16 @@ void gate_add(struct slice name, int fd)
     } else {
         l->name = text_copy(name);
     }
+    l->address = address_of(fd);
     gate.listeners = l;
+}
+
+bool gate_is_own(const struct addr *a)
+{
+    for (const struct listener *l = gate.listeners; l; l = l->next)
+        if (addr_equals(a, &l->address))
+            return true;
+    return false;
 }
 
 static void open_one(struct listener *l)

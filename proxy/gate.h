@@ -28,6 +28,8 @@ void gate_abandon(void);
 void gate_open(struct worker *w);
 /* For good: the worker stops. */
 void gate_close(void);
+/* Is it the address of a listener of ours? */
+bool gate_is_own(const struct addr *a);
 /* A session has ended: there is room again. */
 void gate_session_ended(struct worker *w);
 /* Something here or at the porter failed for want of descriptors or memory (error: EMFILE and the like). */

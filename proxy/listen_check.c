@@ -99,16 +99,26 @@ static bool check_tls(const struct conf_item *l, struct fault *why)
            conf_refuse(l, "tls.client-ca", -1, why, "listen.%s: tls.client-ca needs tls.cert and tls.key", conf_name(l));
 }
 
+/* What came by another address, and knows nothing of us, speaks TLS with the service, not with the listener. */
+static bool check_transparent(const struct conf_item *l, const struct place *p, struct fault *why)
+{
+    if (strcmp(conf_text(l, "mode"), "transparent") != 0)
+        return true;
+    if (p->kind != PLACE_TCP)
+        return conf_refuse(l, "address", -1, why, "listen.%s: a transparent listener is a TCP address: only there a connection has "
+                           "the port that its client meant", conf_name(l));
+    return !conf_has(l, "tls.cert") ||
+           conf_refuse(l, "tls.cert", -1, why, "listen.%s: a transparent listener shows the services' certificates; tls is for "
+                       "explicit ones", conf_name(l));
+}
+
 static bool check_one(const struct conf_item *l, struct place *p, struct fault *why)
 {
     struct fault inner = {0};
 
-    if (strcmp(conf_text(l, "mode"), "explicit") != 0)
-        return conf_refuse(l, "mode", -1, why, "listen.%s: transparent listeners are not in this version; use explicit",
-                           conf_name(l));
     if (!place_parse(conf_text(l, "address"), p, &inner))
         return conf_refuse(l, "address", -1, why, "listen.%s: %s", conf_name(l), inner.text);
-    return check_binding(l, p, why) && check_tls(l, why);
+    return check_binding(l, p, why) && check_transparent(l, p, why) && check_tls(l, why);
 }
 
 /* ---- all ---- */

@@ -204,6 +204,10 @@ json_t *listener_list(const struct supervisor *s)
         const struct listening *l = &s->assets.listening.list[i];
         json_t *one = json_pack("{s:s, s:s, s:b}", "name", l->name, "address", l->address, "added", l->is_added);
 
+        if (l->is_transparent)
+            json_object_set_new(one, "mode", json_string("transparent"));
+        if (l->is_transparent && l->no_tproxy)
+            json_object_set_new(one, "no-tproxy", json_string(strerror(l->no_tproxy)));
         if (l->sandbox)
             json_object_set_new(one, "sandbox", json_string(l->sandbox));
         if (l->token) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "net/addr.h"
 #include "net/spread.h"
+#include "net/steer.h"
 #include "proxy/inherit.h"
 
 #define DNS_PREFIX "dns."
@@ -166,6 +167,7 @@ static bool bind_to(struct listening *l, const struct conf_item *item, bool is_a
 
     l->sandbox = copy_of(conf_text(item, "sandbox"));
     l->is_added = is_added;
+    l->is_transparent = strcmp(conf_text(item, "mode"), "transparent") == 0;
     if (token_file && *token_file)
         l->token = token_file_new(token_file);
     return place_owner_find(conf_text(item, "owner"), &l->owner, why);
@@ -248,6 +250,29 @@ static bool open_one(const struct opening *o, struct listening *l, struct fault 
     return open_tcp(l, p, l->is_publish ? 1 : o->n_workers, o->now, why);
 }
 
+static void take_steered(struct listening *l)
+{
+    l->no_tproxy = 0;
+    for (size_t i = 0; i < l->n_fds; i++)
+        if (!steer_take_tproxy(l->fds[i]))
+            l->no_tproxy = errno;
+}
+
+void listening_note(const struct listeners *list, struct buf *lines)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const struct listening *l = &list->list[i];
+
+        if (!l->is_transparent)
+            continue;
+        if (l->no_tproxy)
+            buf_printf(lines, "listen.%s: no TPROXY: %s%s\n", l->name, strerror(l->no_tproxy),
+                       l->no_tproxy == EPERM ? ": it takes CAP_NET_RAW or CAP_NET_ADMIN, which is gone once the gateway runs; start it with that" : "");
+        if (l->n_fds && !steer_knows_redirect(l->fds[0]))
+            buf_printf(lines, "listen.%s: no REDIRECT until the kernel has nf_conntrack\n", l->name);
+    }
+}
+
 static bool open_written(const struct opening *o, const struct conf *c, bool is_added, struct fault *why)
 {
     for (size_t i = 0; i < conf_count(c, "listen"); i++) {
@@ -256,6 +281,8 @@ static bool open_written(const struct opening *o, const struct conf *c, bool is_
 
         if (!bind_to(l, item, is_added, why) || !open_one(o, l, why))
             return false;
+        if (l->is_transparent)
+            take_steered(l);
     }
     return true;
 }

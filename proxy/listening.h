@@ -19,6 +19,8 @@ struct listening {
     struct token_file *token; /* NULL: its clients show one */
     struct place_owner owner; /* of a unix socket */
     uint32_t cid;    /* vsock: the guest's */
+    bool is_transparent; /* mode: transparent */
+    int no_tproxy;   /* of such: the errno for which it does not take what TPROXY brings; 0: it does */
     bool is_added;   /* by exeat listener add */
     bool is_publish; /* publish and admin: the clerk's */
     bool is_dns;     /* the usher's: the first of fds takes TCP, the others datagrams (net/spread.h); its name begins with "dns." */
@@ -37,6 +39,9 @@ struct listeners {
  */
 bool listening_open(struct listeners *out, const struct gateway_config *config, size_t n_workers, struct fault *why);
 void listening_close(struct listeners *l);
+
+/* A line for each transparent listener that cannot have all it could, for want of kernel or capability. */
+void listening_note(const struct listeners *l, struct buf *lines);
 
 /*
  * The same for another configuration while these are open. What has the same address keeps its sockets, whatever its name.

@@ -13,6 +13,8 @@
  * dump, memory closed to others of the same user. Who is not root has no powers to shed; the rest holds for all.
  */
 void powers_shed(void);
+/* The listening sockets are open: what only making them took goes too. */
+void powers_shed_openers(void);
 
 /* Those that are in force now, by name ("setuid"), one after another; NULL behind the last. */
 const char *powers_next(size_t *at);

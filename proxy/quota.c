@@ -33,8 +33,8 @@ static const struct row holds[N_HOLDS] = {
     [HOLD_DIALS] = {REASON_LIMIT_DIALS, {OF(sandbox_dials), 0}, OF(dials), {"sandbox-dials", NULL}, "dials", 0},
     [HOLD_LOOKUPS] = {REASON_LIMIT_LOOKUPS, {OF(sandbox_lookups), 0}, OF(lookups), {"sandbox-lookups", NULL},
                       "lookups", 0},
-    [HOLD_HANDSHAKES] = {REASON_LIMIT_HANDSHAKES, {OF(sandbox_handshakes), 0}, OF(handshakes),
-                         {"sandbox-handshakes", NULL}, "handshakes", 0},
+    [HOLD_HANDSHAKES] = {REASON_LIMIT_HANDSHAKES, {OF(sandbox_handshakes), OF(sandbox_handshakes)}, OF(handshakes),
+                         {"sandbox-handshakes", "sandbox-handshakes"}, "handshakes", 0},
 };
 
 static const struct row paces[N_PACES] = {
@@ -42,13 +42,13 @@ static const struct row paces[N_PACES] = {
                       10},
     [PACE_DENIALS] = {REASON_LIMIT_DENIALS, {OF(sandbox_denials), OF(source_denials)}, 0,
                       {"sandbox-denials", "source-denials"}, NULL, 0},
-    [PACE_HANDSHAKES] = {REASON_LIMIT_HANDSHAKES, {OF(handshake_rate), 0}, 0, {"handshake-rate", NULL}, NULL, 1},
+    [PACE_HANDSHAKES] = {REASON_LIMIT_HANDSHAKES, {OF(handshake_rate), OF(handshake_rate)}, 0, {"handshake-rate", "handshake-rate"}, NULL, 1},
     [PACE_FAILED_HANDSHAKES] = {REASON_LIMIT_HANDSHAKES, {OF(failed_handshakes), OF(failed_handshakes)}, 0,
                                 {"failed-handshakes", "failed-handshakes"}, NULL, 0},
     [PACE_JUNK_TOKENS] = {REASON_TOKEN_FAILURES, {0, OF(token_failures)}, 0, {NULL, "token-failures"}, NULL, 0},
     [PACE_BYTES] = {REASON_LIMIT_BYTES, {OF(sandbox_bytes), 0}, 0, {"sandbox-bytes", NULL}, NULL, 0},
     [PACE_URLS] = {REASON_LIMIT_URLS, {OF(sandbox_urls), 0}, 0, {"sandbox-urls", NULL}, NULL, 0},
-    [PACE_NAMES] = {REASON_LIMIT_NAMES, {OF(sandbox_names), 0}, 0, {"sandbox-names", NULL}, NULL, 0},
+    [PACE_NAMES] = {REASON_LIMIT_NAMES, {OF(sandbox_names), OF(sandbox_names)}, 0, {"sandbox-names", "sandbox-names"}, NULL, 0},
 };
 
 _Static_assert(offsetof(struct limits, head) == 0, "offset 0 stands for no limit");

@@ -183,6 +183,19 @@ static void fail(struct reload *r, const struct fault *why)
     end(r);
 }
 
+static void say_notes(const struct listeners *l)
+{
+    struct buf lines = {0};
+    struct slice rest, line;
+
+    listening_note(l, &lines);
+    rest = buf_slice(&lines);
+    while (slice_next(&rest, '\n', &line))
+        if (line.len)
+            say_note("%.*s", SLICE_ARG(line));
+    buf_free(&lines);
+}
+
 static void succeed(struct reload *r)
 {
     listening_close(&r->left);
@@ -192,6 +205,7 @@ static void succeed(struct reload *r)
     r->error[0] = '\0';
     for (size_t i = 0; i < r->s->config->n_warnings; i++)
         say_warning("%s", r->s->config->warnings[i]);
+    say_notes(&r->s->assets.listening);
     say_note("reloaded: generation %llu is in force", (unsigned long long)r->generation);
     answer_all(r, NULL);
     end(r);

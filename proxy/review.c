@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "authz/policy.h"
+#include "proxy/arrival.h"
 #include "proxy/steps.h"
 
 /* May the next request of this tunnel be allowed at all? */
@@ -27,7 +28,7 @@ static void drain_if_idle(struct session *s)
 
 void session_review(struct session *s)
 {
-    bool stands = !s->tunnel.open || tunnel_stands(s);
+    bool stands = s->arrival ? arrival_stands(s) : !s->tunnel.open || tunnel_stands(s);
 
     if (s->state == SESSION_CLOSED || s->state == SESSION_LINGER)
         return;

@@ -68,6 +68,12 @@ static void put_via(struct buf *out, const struct head *h, const char *via)
     put_own_via(out, via);
 }
 
+/* The leave token never goes on, whatever the service takes. */
+static bool is_carrier(const struct request *r, struct slice name)
+{
+    return r->carrier.len && slice_equals_nocase(name, r->carrier);
+}
+
 static bool goes_on(const struct request *r, const struct service *s, struct slice name)
 {
     if (!r->websocket)
@@ -95,7 +101,7 @@ void rewrite_request(const struct request *r, const struct service *s, const cha
     for (size_t i = 0; i < h->n_fields; i++) {
         struct slice name = h->fields[i].name;
 
-        if (is_ours(name) || head_is_hop(h, name))
+        if (is_ours(name) || head_is_hop(h, name) || is_carrier(r, name))
             continue;
         if (goes_on(r, s, name))
             put_field(out, name, h->fields[i].value);

@@ -9,6 +9,7 @@
 
 #include "base/pack.h"
 #include "base/say.h"
+#include "proxy/arrival.h"
 #include "proxy/exchange.h"
 #include "proxy/greeting.h"
 
@@ -19,7 +20,7 @@ static const struct {
     const char *name;
     unsigned next;
 } states[] = {
-    [SESSION_HEAD] = {"HEAD", 1u << SESSION_EXCHANGE | 1u << SESSION_LINGER | 1u << SESSION_CLOSED},
+    [SESSION_HEAD] = {"HEAD", 1u << SESSION_EXCHANGE | 1u << SESSION_ACCEPT | 1u << SESSION_LINGER | 1u << SESSION_CLOSED},
     [SESSION_EXCHANGE] = {"EXCHANGE", 1u << SESSION_HEAD | 1u << SESSION_ACCEPT | 1u << SESSION_LINGER |
                                           1u << SESSION_CLOSED},
     [SESSION_ACCEPT] = {"ACCEPT", 1u << SESSION_HEAD | 1u << SESSION_CLOSED},
@@ -125,6 +126,7 @@ static void bury(void *arg)
     if (s->tunnel.bucket)
         bucket_release(s->tunnel.bucket);
     free(s->tunnel.host);
+    arrival_free(s->arrival);
     free(s);
 }
 
@@ -137,6 +139,7 @@ void session_close(struct session *s, bool clean)
     s->state = SESSION_CLOSED;
     exchange_free(s->exchange);
     s->exchange = NULL;
+    arrival_cancel(s->arrival);
     give_back(s);
     stream_close(s->client, clean);
     timer_free(s->timer);
@@ -172,6 +175,24 @@ static void leave(struct session *s)
 /* ---- HEAD ---- */
 
 /* TLS in a tunnel to a plain port starts with a handshake record (RFC 8446 5.1): 0x16. */
+/* The first byte at a transparent listener says what it is. True: it is plain HTTP, to be read on. */
+static bool begin_arrival(struct session *s, struct slice input)
+{
+    switch (arrival_decide(s, input)) {
+    case ARRIVAL_PLAIN:
+        return true;
+    case ARRIVAL_TLS:
+        enter(s, SESSION_ACCEPT);
+        if (arrival_accept(s))
+            return false;
+        break;
+    case ARRIVAL_REFUSED:
+        break;
+    }
+    session_close(s, true);
+    return false;
+}
+
 static bool is_tls_hello(const struct session *s, struct slice input)
 {
     return s->tunnel.open && s->tunnel.scheme == SCHEME_HTTP && !message_is_open(s->message) && input.ptr[0] == 0x16;
@@ -197,6 +218,8 @@ static void read_head(struct session *s)
     enum message_event event;
 
     if (input.len == 0 || stream_pending(s->client) >= STREAM_HIGH)
+        return;
+    if (s->arrival && !s->arrival->decided && !begin_arrival(s, input))
         return;
     if (is_tls_hello(s, input)) {
         evidence_connection(s, REASON_TUNNEL_NOT_PLAIN, "");
@@ -288,7 +311,10 @@ static void accept_failed(struct session *s, enum stream_event event)
     count_failed_handshake(s);
     if (reason == REASON_CLIENT_UNKNOWN_CA)
         worker_count(s->worker, COUNTER_UNKNOWN_CA, 1);
-    evidence_connection(s, reason, why->text);
+    if (s->arrival && s->arrival->reason)
+        arrival_refuse(s);
+    else
+        evidence_connection(s, reason, why->text);
     session_close(s, true);
 }
 
@@ -296,7 +322,7 @@ static void on_accept_event(struct session *s, enum stream_event event)
 {
     if (event == STREAM_UP) {
         worker_count(s->worker, COUNTER_HANDSHAKES, 1);
-        if (!s->tunnel.open)
+        if (!s->tunnel.open && !s->arrival)
             greeting_note(s);
         enter(s, SESSION_HEAD);
     } else if (event == STREAM_END || event == STREAM_CUT || event == STREAM_FAIL) {
@@ -520,7 +546,8 @@ void session_cut(struct session *s, enum reason why)
         session_close(s, session_is_idle(s));
 }
 
-void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source)
+void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source,
+                   const struct addr *transparent)
 {
     struct session *s = calloc(1, sizeof *s);
     struct buf text = {0};
@@ -547,6 +574,9 @@ void session_start(struct worker *w, int fd, const char *listener, struct bound 
     w->n_sessions++;
     worker_count(w, COUNTER_CONNECTIONS_ACCEPTED, 1);
     session_count_stranger(s);
-    greet(s);
+    if (transparent)
+        arrival_begin(s, fd, transparent);
+    else
+        greet(s);
     arm(s);
 }

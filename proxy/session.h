@@ -32,6 +32,7 @@ struct tunnel {
 };
 
 struct exchange;
+struct arrival; /* proxy/arrival.h */
 
 struct session {
     TAILQ_ENTRY(session) link;
@@ -48,6 +49,7 @@ struct session {
     struct addr source;
     char source_ip[48], source_text[56];
     struct tunnel tunnel;
+    struct arrival *arrival;      /* the listener is a transparent one: how it came there; NULL: it is not */
     struct identity *identity;    /* of the tunnel's CONNECT, or of a newer token inside it */
     bool carried;                 /* that identity is of the bound listener's token */
     bool token_told;              /* a record of this tunnel has the whole of what the token says */
@@ -68,8 +70,9 @@ struct session {
     uint64_t linger_from;         /* bytes off the wire when LINGER began */
 };
 
-/* Takes fd, a fresh client connection. listener is kept; of a bound one (NULL: none) a reference is taken. */
-void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source);
+/* Takes fd, a fresh client connection. listener is kept; of a bound one (NULL: none) a reference is taken. transparent: such a listener's address; NULL: an explicit one. */
+void session_start(struct worker *w, int fd, const char *listener, struct bound *bound, const struct addr *source,
+                   const struct addr *transparent);
 
 /* How an exchange ended, for session_exchange_done. */
 enum exchange_end {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "proxy/answer.h"
+#include "proxy/arrival.h"
 #include "proxy/exchange.h"
 
 void session_is_known(struct session *s)
@@ -28,7 +29,7 @@ void session_evict(struct session *s)
     is_first = sums_add(&s->source_party->sums, first.reason, first.detail, loop_now_ms(w->loop), wall_s, &first.id);
     if (is_first)
         evidence_sum(w, s->source_party, &first);
-    if (!is_first || s->state != SESSION_HEAD) { /* one of many costs no more than its end */
+    if (!is_first || s->state != SESSION_HEAD || (s->arrival && !s->arrival->decided)) { /* one of many costs no more than its end */
         session_close(s, false);
         return;
     }

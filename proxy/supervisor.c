@@ -520,6 +520,8 @@ int supervisor_run(struct gateway_config *config, const char *path, bool debug)
         clear(&s);
         return why.kind == FAULT_SYNTAX ? 2 : 3;
     }
+    listening_note(&s.assets.listening, &s.notes);
+    powers_shed_openers();
     plan_processes(&s);
     if (!choose_users(&s, &why)) {
         say_error("%s", why.text);

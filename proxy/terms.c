@@ -171,6 +171,24 @@ struct tls_door *terms_door(const struct terms *t, const char *listener)
     return NULL;
 }
 
+static void read_modes(struct terms *t)
+{
+    size_t n = conf_count(t->conf, "listen");
+
+    if (!(t->transparent = calloc(n + 1, sizeof *t->transparent)))
+        abort();
+    for (size_t i = 0; i < n; i++)
+        t->transparent[i] = strcmp(conf_text(conf_item(t->conf, "listen", i), "mode"), "transparent") == 0;
+}
+
+bool terms_is_transparent(const struct terms *t, const char *listener)
+{
+    for (size_t i = 0; i < conf_count(t->conf, "listen"); i++)
+        if (t->transparent[i] && strcmp(conf_name(conf_item(t->conf, "listen", i)), listener) == 0)
+            return true;
+    return false;
+}
+
 /* ---- all of it ---- */
 
 struct terms *terms_new(const struct role_set *set, const struct terms *before, struct fault *why)
@@ -181,6 +199,7 @@ struct terms *terms_new(const struct role_set *set, const struct terms *before, 
         abort();
     *t = (struct terms){.files = set->files, .conf = set->conf, .policy = set->policy};
     t->limits = limits_read(set->conf);
+    read_modes(t);
     t->quarantines_leaks = strcmp(conf_text(conf_section(set->conf, "canaries"), "on-leak"), "quarantine") == 0;
     if ((t->issuers = issuers_compile(set->conf, set->files, why)) && read_canaries(t, before, why) &&
         read_trust(t, before, why) && read_doors(t, why)) {
@@ -201,6 +220,7 @@ void terms_free(struct terms *t)
     for (size_t i = 0; t->doors && i < conf_count(t->conf, "listen"); i++)
         tls_door_free(t->doors[i]);
     free(t->doors);
+    free(t->transparent);
     free(t->service_trust);
     free(t->marks);
     scanner_free(t->scanner);

@@ -22,6 +22,7 @@ struct terms {
     struct tls_client *system_trust;   /* NULL when no service needs it */
     struct tls_client **service_trust; /* by service_index; NULL entries use system_trust */
     struct tls_door **doors;           /* by the order of listen; NULL entries: plain */
+    bool *transparent;                 /* by the order of listen */
     uint64_t *marks;                   /* by service_index: changes with all that makes a connection to it another one */
 };
 
@@ -30,6 +31,8 @@ struct terms *terms_new(const struct role_set *set, const struct terms *before, 
 void terms_free(struct terms *t);
 /* The TLS of this listener (borrowed); NULL: plain. */
 struct tls_door *terms_door(const struct terms *t, const char *listener);
+/* mode: transparent? */
+bool terms_is_transparent(const struct terms *t, const char *listener);
 /* Is this file of the bundle the same, or in neither? */
 bool terms_share_file(const struct terms *a, const struct terms *b, const char *name);
 

@@ -293,7 +293,7 @@ def test_no_other_file_is_replaced_by_a_socket(own):
     ('vm1: {address: "127.0.0.1:1", sandbox: vm1, owner: root}', "only a unix socket has an owner"),
     ('vm1: {address: "unix:/run/x.sock", sandbox: vm1, owner: nosuchuser}', 'there is no user "nosuchuser"'),
     ('vm1: {address: "vsock:2:3128", sandbox: vm1}', "expected vsock:CID:PORT"),
-    ('vm1: {address: "127.0.0.1:1", mode: transparent}', "transparent listeners are not in this version"),
+    ('vm1: {address: "unix:/run/x.sock", sandbox: vm1, mode: transparent}', "a transparent listener is a TCP address"),
     ('vm1: {address: "unix:/run/x.sock", sandbox: vm1}\n  vm2: {address: "unix:/run/x.sock", sandbox: vm2}', "is taken already by listen.vm1"),
 ])
 def test_what_the_configuration_refuses(own, line, text):

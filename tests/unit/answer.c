@@ -67,6 +67,12 @@ static void shapes(void **state)
     out = write_answer(REASON_TOKEN_MISSING, 0, true, false);
     assert_true(slice_search(buf_slice(&out), SLICE("invalid_token")) < 0);
     buf_free(&out);
+    out = write_answer(REASON_TOKEN_EXPIRED, 401, true, false);
+    assert_true(slice_search(buf_slice(&out), SLICE("HTTP/1.1 401 exeat token_expired ")) == 0);
+    assert_true(slice_search(buf_slice(&out), SLICE("\r\nWWW-Authenticate: Basic realm=\"gw.test\"")) > 0);
+    assert_true(slice_search(buf_slice(&out), SLICE("\r\nWWW-Authenticate: Bearer realm=\"gw.test\", error=\"invalid_token\"")) > 0);
+    assert_true(slice_search(buf_slice(&out), SLICE("Proxy-Authenticate")) < 0);
+    buf_free(&out);
     out = write_answer(REASON_TOKEN_EXPIRED, 403, false, true);
     assert_true(slice_search(buf_slice(&out), SLICE("HTTP/1.1 403 exeat token_expired ")) == 0);
     assert_true(slice_search(buf_slice(&out), SLICE("Connection: close\r\n")) > 0);

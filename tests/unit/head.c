@@ -146,7 +146,9 @@ static void reasons_of_refusals(void **state)
         struct slice raw;
         enum reason reason;
     } rows[] = {
-        {"malformed", BYTES("GET / HTTP/1.1\r\n\r\n"), REASON_REQUEST_MALFORMED},
+        {"malformed", BYTES("GET / HTTP/1.1\r\nHost : a\r\n\r\n"), REASON_REQUEST_MALFORMED},
+        {"no Host", BYTES("GET / HTTP/1.1\r\n\r\n"), REASON_HOST_MISSING},
+        {"two Hosts", BYTES("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"), REASON_REQUEST_MALFORMED},
         {"another version", BYTES("GET / HTTP/1.2\r\nHost: a\r\n\r\n"), REASON_VERSION_NOT_SUPPORTED},
         {"HTTP/2 with prior knowledge", BYTES("PRI * HTTP/2.0\r\n\r\n"), REASON_VERSION_NOT_SUPPORTED},
         {"a long target", {long_target, sizeof long_target}, REASON_TARGET_TOO_LONG},

@@ -223,7 +223,7 @@ static const struct row outside[] = {
     {"another port in Host", "GET", "http://registry.test/a", {"registry.test:8080"}, REFUSED(AUTHORITY_MISMATCH)},
     {"another port in the target", "GET", "http://registry.test:8080/a", {"registry.test"},
      REFUSED(AUTHORITY_MISMATCH)},
-    {"no Host", "GET", "http://registry.test/a", {0}, REFUSED(REQUEST_MALFORMED)},
+    {"no Host", "GET", "http://registry.test/a", {0}, REFUSED(HOST_MISSING)},
     {"two Hosts", "GET", "http://registry.test/a", {"registry.test", "registry.test"}, REFUSED(REQUEST_MALFORMED)},
     {"an empty Host", "GET", "http://registry.test/a", {""}, REFUSED(HOST_INVALID)},
     {"a fragment", "GET", "http://registry.test/pkg/a#http://other.test/", {"registry.test"},
@@ -289,7 +289,7 @@ static const struct row inside[] = {
     {"the port of plain HTTP in Host", "GET", "/pkg/a", {"registry.test:80"}, REFUSED(AUTHORITY_MISMATCH)},
     {"two names in Host", "GET", "/pkg/a", {"registry.test,other.test"}, REFUSED(HOST_INVALID)},
     {"two Hosts", "GET", "/pkg/a", {"registry.test", "other.test"}, REFUSED(REQUEST_MALFORMED)},
-    {"no Host", "GET", "/pkg/a", {0}, REFUSED(REQUEST_MALFORMED)},
+    {"no Host", "GET", "/pkg/a", {0}, REFUSED(HOST_MISSING)},
     {"absolute form, the same", "GET", "https://registry.test/pkg/a", {"registry.test"},
      READ("registry.test", 443, "/pkg/a")},
     {"absolute form with the port", "GET", "https://registry.test:443/pkg/a", {"registry.test"},
@@ -330,6 +330,43 @@ static struct head make_head(const struct row *row, int minor, struct field fiel
     return h;
 }
 
+/* To registry.test port 443, by the name in the ClientHello. */
+static const struct request_context steered_tls = {
+    .transparent = true, .scheme = SCHEME_HTTPS, .host = "registry.test", .port = 443};
+
+static const struct row arrived_by_tls[] = {
+    {"the ordinary one", "GET", "/pkg/a?b", {"registry.test"}, REASON_NONE, "registry.test", 443, "/pkg/a?b"},
+    {"Host with the port", "GET", "/", {"registry.test:443"}, REASON_NONE, "registry.test", 443, "/"},
+    {"Host in capitals", "GET", "/", {"Registry.TEST."}, REASON_NONE, "registry.test", 443, "/"},
+    {"Host of another", "GET", "/", {"other.test"}, REFUSED(AUTHORITY_MISMATCH)},
+    {"Host with another port", "GET", "/", {"registry.test:80"}, REFUSED(AUTHORITY_MISMATCH)},
+    {"Host that is an address", "GET", "/", {"10.0.0.1"}, REFUSED(HOST_INVALID)},
+    {"no Host", "GET", "/", {NULL}, REFUSED(HOST_MISSING)},
+    {"two Hosts", "GET", "/", {"registry.test", "registry.test"}, REFUSED(REQUEST_MALFORMED)},
+    {"as of a proxy", "GET", "http://registry.test/", {"registry.test"}, REFUSED(PROXY_REQUEST)},
+    {"as of a proxy, by https", "GET", "https://registry.test/", {"registry.test"}, REFUSED(PROXY_REQUEST)},
+    {"CONNECT", "CONNECT", "registry.test:443", {"registry.test:443"}, REFUSED(PROXY_REQUEST)},
+    {"OPTIONS of the whole", "OPTIONS", "*", {"registry.test"}, REFUSED(PROXY_REQUEST)},
+    {"a path of two meanings", "GET", "/a/../b", {"registry.test"}, REFUSED(PATH_INVALID)},
+    {"an octet in the path", "GET", "/a b", {"registry.test"}, REFUSED(REQUEST_MALFORMED)},
+};
+
+/* To port 8080, with nothing but what the request says. */
+static const struct request_context steered_plain = {.transparent = true, .scheme = SCHEME_HTTP, .port = 8080};
+
+static const struct row arrived_in_plain[] = {
+    {"the ordinary one", "GET", "/pkg/a", {"registry.test:8080"}, REASON_NONE, "registry.test", 8080, "/pkg/a"},
+    {"Host without the port means 80", "GET", "/", {"registry.test"}, REFUSED(AUTHORITY_MISMATCH)},
+    {"Host with another port", "GET", "/", {"registry.test:443"}, REFUSED(AUTHORITY_MISMATCH)},
+    {"Host that is an address", "GET", "/", {"10.0.0.1:8080"}, REFUSED(HOST_INVALID)},
+    {"Host that is one of IPv6", "GET", "/", {"[fd00::1]:8080"}, REFUSED(HOST_INVALID)},
+    {"an empty Host", "GET", "/", {""}, REFUSED(HOST_INVALID)},
+    {"no Host", "GET", "/", {NULL}, REFUSED(HOST_MISSING)},
+    {"two Hosts", "GET", "/", {"registry.test:8080", "other.test:8080"}, REFUSED(REQUEST_MALFORMED)},
+    {"as of a proxy", "GET", "http://registry.test:8080/", {"registry.test:8080"}, REFUSED(PROXY_REQUEST)},
+    {"CONNECT", "CONNECT", "registry.test:8080", {"registry.test:8080"}, REFUSED(PROXY_REQUEST)},
+};
+
 static void check_row(const struct row *row, const struct request_context *context, struct request *r)
 {
     struct field fields[N_HOSTS + 1];
@@ -366,6 +403,18 @@ static void requests_inside_a_tunnel_agree_with_it(void **state)
     request_clear(&r);
 }
 
+static void requests_without_a_proxy_name_the_host_of_the_connection(void **state)
+{
+    struct request r = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof arrived_by_tls / sizeof *arrived_by_tls; i++)
+        check_row(&arrived_by_tls[i], &steered_tls, &r);
+    for (size_t i = 0; i < sizeof arrived_in_plain / sizeof *arrived_in_plain; i++)
+        check_row(&arrived_in_plain[i], &steered_plain, &r);
+    request_clear(&r);
+}
+
 static void other_tunnels_have_other_default_ports(void **state)
 {
     const struct row bare = {.name = "bare", .method = "GET", .target = "/a", .hosts = {"registry.test"},
@@ -399,9 +448,14 @@ static void http_1_0_needs_no_host(void **state)
     assert_true(request_read(&r, &head, &none, &why));
     head.minor = 1;
     assert_false(request_read(&r, &head, &none, &why));
+    assert_int_equal(why.reason, REASON_HOST_MISSING);
+    assert_false(request_read(&r, &head, &steered_plain, &why));
     head = make_head(&get, 0, fields);
     assert_true(request_read(&r, &head, &tls_tunnel, &why));
     assert_string_equal(r.host, "registry.test");
+    assert_true(request_read(&r, &head, &steered_tls, &why));
+    assert_false(request_read(&r, &head, &steered_plain, &why));
+    assert_int_equal(why.reason, REASON_HOST_MISSING);
     request_clear(&r);
 }
 
@@ -514,6 +568,7 @@ int main(void)
         cmocka_unit_test(loose_paths_are_what_careless_servers_see),
         cmocka_unit_test(requests_outside_a_tunnel_name_their_destination),
         cmocka_unit_test(requests_inside_a_tunnel_agree_with_it),
+        cmocka_unit_test(requests_without_a_proxy_name_the_host_of_the_connection),
         cmocka_unit_test(other_tunnels_have_other_default_ports),
         cmocka_unit_test(http_1_0_needs_no_host),
         cmocka_unit_test(connect_has_no_body),
