@@ -180,12 +180,7 @@ static void deliver(struct stream *s, size_t n)
 
 static void finish_reading(struct stream *s, int result)
 {
-    if (result == GOT_END)
-        tell(s, STREAM_END);
-    else if (result == GOT_CUT)
-        tell(s, STREAM_CUT);
-    else if (result == GOT_FAIL)
-        tell(s, STREAM_FAIL);
+    tell(s, result == GOT_END ? STREAM_END : result == GOT_CUT ? STREAM_CUT : STREAM_FAIL);
 }
 
 /* Fill the shared buffer from as many records as there are, so that one event carries them all. */
