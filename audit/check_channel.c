@@ -105,7 +105,7 @@ static void judge_targets(const struct evidence *e, struct finding *f)
 {
     size_t most = covert_bytes(e);
 
-    if (most > 8 * 1024)
+    if (most > COVERT_MAX)
         finding_set(f, VERDICT_WEAK, "a path of %zu bytes is read: up to %zu bits a request", most, most * 6);
     else
         finding_set(f, VERDICT_PASS, "paths end at 8 KiB: at most %zu bits a request", most * 6);

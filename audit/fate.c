@@ -7,7 +7,7 @@
 #include "authz/field.h"
 #include "base/clock.h"
 
-enum { OWN_FIELDS = TURN_FIELDS_MAX + 1 };
+enum { OWN_FIELDS = TURN_FIELDS_MAX + 1, TARGET_MAX = 8 * 1024 /* limits.target, as it is unless somebody raised it */ };
 
 static const struct fate passes = {FATE_PASSES, REASON_ALLOWED};
 
@@ -100,6 +100,8 @@ struct fate fate_of(const struct policy *p, const struct target *t, const struct
         return refused(REASON_HOST_NOT_LISTED);
     if (x->asked.host)
         return refused(REASON_AUTHORITY_MISMATCH);
+    if (strlen(x->asked.path) > TARGET_MAX)
+        return refused(REASON_HEAD_TOO_LARGE);
     url_of(t, x, &url);
     if (request_from_url(&r, slice_of(x->method), buf_slice(&url), &why))
         f = judge(p, x, &r, list, n);

@@ -51,7 +51,8 @@ void judge_write(const struct evidence *e, struct finding *f, const char *what);
 void judge_tokens(const struct evidence *e, struct finding *f);
 /* What one caller wrote (TAG_WRITE), others do not read (TAG_READ); one of the nonces is in it, and not in its name (XT-1, XT-6, CN-3). */
 void judge_readable(const struct evidence *e, struct finding *f);
-/* The longest target that was read, in bytes (UP-2). */
+/* The longest target that was read, in bytes (UP-2); more than this is too much. */
+enum { COVERT_MAX = 8 * 1024 };
 size_t covert_bytes(const struct evidence *e);
 /* FU-9 and CR-5 look at who came because of this one. */
 bool check_counts_calls(const struct check *c);

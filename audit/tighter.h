@@ -8,6 +8,7 @@
 
 #include "audit/audit.h"
 #include "audit/fate.h"
+#include "audit/remedy.h"
 
 /* What the policy says beside where the service is. */
 enum tighter_line {
@@ -15,8 +16,6 @@ enum tighter_line {
     LINE_DENY,
     LINE_CREDENTIALS, /* client-credentials */
     LINE_FIELDS,      /* forward-fields */
-    LINE_BODY,
-    LINE_TARGET,
     LINE_EDGES,       /* handoff-edges, hands-off-to */
     LINES
 };
@@ -54,14 +53,32 @@ struct tighter {
     struct fault why;           /* when no policy can be made */
 };
 
+/* ---- what it may claim (tighter_claim.c) ---- */
+
+bool tighter_is_weak(const struct audit_result *r);
+/* Is the ith probe of those that must not get through, for a check with this remedy? */
+bool tighter_is_at_work(enum remedy_how how, const struct evidence *e, size_t i);
+/* Does the answer repeat what the probe sent? */
+bool tighter_shows_own(const struct evidence *e, const struct turn *x);
+/* Do answers that clients need lead elsewhere? Then the gateway cannot keep them back. */
+bool tighter_is_needed_edge(const struct tighter *t, const struct audit_result *r);
+/* Which line refuses for this reason; LINES: none, the gateway itself. */
+enum tighter_line tighter_line_of(enum reason reason);
+/* Do FU-9 and CR-5 stand on what this one found: somebody came with a credential that is the service's own? */
+bool tighter_is_followed(const struct audit *a, const struct audit_result *r);
+/* Fill t->of, by t->policy. */
+void tighter_try_all(struct tighter *t);
+
+/* ---- making it (tighter.c) ---- */
+
 /* Of an audit that is done (kept). Never NULL; policy is NULL, and why says why, when none can be made. */
 struct tighter *tighter_make(const struct audit *a);
 void tighter_free(struct tighter *t);
-bool tighter_is_weak(const struct audit_result *r);
-/* Do FU-9 and CR-5 stand on what this one found: somebody came with a credential that is the service's own? */
-bool tighter_is_followed(const struct audit *a, const struct audit_result *r);
 /* How many weak checks there are with this claim; CLAIM_NONE: all weak ones. */
 size_t tighter_count(const struct tighter *t, enum tighter_claim claim);
+
+/* ---- writing it (tighter_yaml.c) ---- */
+
 /* As YAML that may stand in proxy.conf, each line with the checks that it covers; whatever it is, it can be read by config check. */
 void tighter_yaml(const struct tighter *t, struct buf *out);
 /* Why only the service can mend the ith result: a clause without a full stop. */

@@ -202,10 +202,6 @@ static void put_lines(const struct tighter *t, struct buf *out)
         put_credential(t, out);
     if (t->on & BIT(LINE_FIELDS))
         put_fields(t, out);
-    if (t->on & BIT(LINE_TARGET)) {
-        buf_text(out, "    target: 2k");
-        put_checks(t, LINE_TARGET, out);
-    }
     if (t->on & BIT(LINE_EDGES))
         put_edges(t, out);
 }

@@ -117,8 +117,8 @@ def lines_of(policy):
 
 def test_each_line_says_what_it_covers(service, found):
     keys, itself, only_service = lines_of(service.policy.read_text())
-    assert keys == {"allow": {"AN-2", "AN-7", "PW-1", "PW-6"}, "client-credentials": {"TV-1"}, "forward-fields": {"CN-2"}, "target": {"UP-2"}}, service.policy.read_text()
-    assert itself == {"RL-9"} and not only_service
+    assert keys == {"allow": {"AN-2", "AN-7", "PW-1", "PW-6"}, "client-credentials": {"TV-1"}, "forward-fields": {"CN-2"}}, service.policy.read_text()
+    assert itself == {"RL-9", "UP-2"} and not only_service
     policy = found["policy"]
     assert policy["yaml"] == service.policy.read_text()
     assert set(policy["covers"]) == set().union(*keys.values()) and set(policy["by-itself"]) == itself and policy["only-service"] == []
@@ -155,8 +155,6 @@ def test_what_it_claims_is_covered_with_it_and_not_without(service, found, tmp_p
     finally:
         gateway.stop()
     for c in found["policy"]["covers"]:
-        if not tight and c == "UP-2":  # limits.target holds paths of 32 KiB back, whatever the service says
-            continue
         assert checks[c]["covered"] == tight, checks[c]
         assert checks[c]["through"]["verdict"] == ("pass" if tight else checks[c]["verdict"]), checks[c]
     for c in found["policy"]["by-itself"]:

@@ -127,6 +127,29 @@ static struct policy *compile(const char *text)
     return p;
 }
 
+/* What a gateway reads of a target at most, whatever its service says. */
+static void longer_than_any_target(void **state)
+{
+    static char path[8300] = "/";
+    struct manifest *m;
+    struct target *t = open_service("kind: http", &m);
+    struct policy *p = compile(LAX);
+    struct turn *x;
+
+    (void)state;
+    memset(path + 1, 'a', sizeof path - 2);
+    x = turn_new(&(struct probe){.path = path});
+    assert_int_equal(fate_of(p, t, x).kind, FATE_REFUSED);
+    turn_free(x);
+    path[8000] = 0;
+    x = turn_new(&(struct probe){.path = path});
+    assert_int_equal(fate_of(p, t, x).kind, FATE_PASSES);
+    turn_free(x);
+    policy_free(p);
+    target_free(t);
+    manifest_free(m);
+}
+
 static void a_gateway_makes_of_it(void **state)
 {
     (void)state;
@@ -162,7 +185,7 @@ static void every_check_has_a_remedy(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(clients_need), cmocka_unit_test(a_gateway_makes_of_it), cmocka_unit_test(every_check_has_a_remedy)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(clients_need), cmocka_unit_test(a_gateway_makes_of_it), cmocka_unit_test(longer_than_any_target), cmocka_unit_test(every_check_has_a_remedy)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
