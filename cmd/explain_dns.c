@@ -110,7 +110,7 @@ static void put_addresses(const struct explanation *e, struct buf *out, const ch
 
 static const char *code_text(const struct explanation *e)
 {
-    return e->verdict.kind == ZONE_REFUSED ? "REFUSED" : "NOERROR";
+    return dns_code_name(zone_code(e->verdict.reason));
 }
 
 static void text_answer(const struct explanation *e, struct buf *out)

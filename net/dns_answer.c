@@ -12,6 +12,27 @@ static void *must(void *p)
     return p;
 }
 
+const char *dns_code_name(enum dns_code c)
+{
+    switch (c) {
+    case DNS_NOERROR:
+        return "NOERROR";
+    case DNS_FORMERR:
+        return "FORMERR";
+    case DNS_SERVFAIL:
+        return "SERVFAIL";
+    case DNS_NXDOMAIN:
+        return "NXDOMAIN";
+    case DNS_NOTIMP:
+        return "NOTIMP";
+    case DNS_REFUSED:
+        return "REFUSED";
+    case DNS_BADVERS:
+        return "BADVERS";
+    }
+    abort();
+}
+
 size_t dns_answer_room(const struct dns_question *q)
 {
     return q->most < DNS_UDP_MOST ? q->most : DNS_UDP_MOST;

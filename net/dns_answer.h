@@ -5,7 +5,10 @@
 #include "net/addr.h"
 #include "net/dns_question.h"
 
-enum dns_code { DNS_NOERROR = 0, DNS_FORMERR = 1, DNS_SERVFAIL = 2, DNS_NOTIMP = 4, DNS_REFUSED = 5, DNS_BADVERS = 16 };
+enum dns_code { DNS_NOERROR = 0, DNS_FORMERR = 1, DNS_SERVFAIL = 2, DNS_NXDOMAIN = 3, DNS_NOTIMP = 4, DNS_REFUSED = 5, DNS_BADVERS = 16 };
+
+/* "NXDOMAIN". */
+const char *dns_code_name(enum dns_code c);
 
 enum {
     DNS_UDP_MOST = 1232,  /* bytes of a datagram that no path cuts into fragments (DNS flag day 2020) */

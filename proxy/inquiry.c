@@ -55,24 +55,6 @@ static void put_client(struct record_writer *w, const struct inquiry *i)
         put_text(w, FIELD_SANDBOX, i->patron->name);
 }
 
-static const char *code_name(enum dns_code c)
-{
-    switch (c) {
-    case DNS_NOERROR:
-        return "NOERROR";
-    case DNS_FORMERR:
-        return "FORMERR";
-    case DNS_SERVFAIL:
-        return "SERVFAIL";
-    case DNS_NOTIMP:
-        return "NOTIMP";
-    case DNS_BADVERS:
-        return "BADVERS";
-    default:
-        return "REFUSED";
-    }
-}
-
 /* A name that carries a canary is not repeated. */
 static void put_question(struct record_writer *w, const struct inquiry *i)
 {
@@ -117,7 +99,7 @@ static void record(struct inquiry *i, struct record_wait *wait)
         put_text(&w, FIELD_SERVICE, service_name(v->service));
     put_question(&w, i);
     if (v->kind != ZONE_LOOK_UP)
-        put_text(&w, FIELD_DNS_CODE, code_name(i->code));
+        put_text(&w, FIELD_DNS_CODE, dns_code_name(i->code));
     put_text(&w, FIELD_DNS_TRANSPORT, i->from.talk ? "tcp" : "udp");
     put_addresses(&w, i);
     recorder_end(i->usher->recorder, &w, wait);

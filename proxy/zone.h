@@ -53,7 +53,10 @@ struct zone_verdict {
  * HTTP/3; so is every type but addresses. trace may be NULL.
  */
 struct zone_verdict zone_judge(const struct zone *z, const struct policy *p, const struct dns_question *q, const struct trace *trace);
-/* The response code for a reason. */
+/*
+ * The response code for a reason. A name that nobody may have does not exist: after NXDOMAIN a resolver asks on along its search list, and
+ * says so to its program at once, where REFUSED is "ask somebody else" to it (glibc), or no answer at all (musl).
+ */
 enum dns_code zone_code(enum reason r);
 /* Those of the zone that a question of this type is answered with; *out has room for DNS_ADDRESSES_MAX. */
 size_t zone_addresses(const struct zone *z, uint16_t type, struct addr *out);

@@ -103,7 +103,7 @@ def test_dig_is_answered(gateway, ports, words):
     said = dig(ports["steer"], "npm.example", "A", *words)
     assert "status: NOERROR" in said and f"npm.example.\t\t30\tIN\tA\t{V4}" in said
     refused = dig(ports["steer"], "elsewhere.example", "A", *words)
-    assert "status: REFUSED" in refused
+    assert "status: NXDOMAIN" in refused
     assert ("EDE: 18 (Prohibited): (exeat host_not_listed" in refused) == (words != ["+noedns"])
 
 
@@ -170,11 +170,12 @@ REFUSED = {
 @pytest.mark.parametrize("asked, reason", REFUSED.values(), ids=REFUSED)
 def test_everything_else_is_refused_and_recorded(gateway, client, asked, reason):
     answer = client.ask(**asked)
-    assert (answer.code, answer.answers) == ("REFUSED", [])
+    code = "REFUSED" if reason == "question_not_supported" else "NXDOMAIN"
+    assert (answer.code, answer.answers, answer.authority) == (code, [], [])
     assert answer.words.split()[:2] == ["exeat", reason]
     assert answer.error == {"question_not_supported": 21}.get(reason, 18)
     record = record_of(gateway, answer)
-    assert (record["reason"], record["action"], record["dns"]["code"]) == (reason, "deny", "REFUSED")
+    assert (record["reason"], record["action"], record["dns"]["code"]) == (reason, "deny", code)
     assert (record["dns"]["name"], record["dns"]["transport"]) == (shown(asked.get("name", "npm.example")), "udp")
 
 
@@ -516,7 +517,7 @@ def test_why_tells_of_a_question(gateway, client):
     answer = client.ask("elsewhere.example")
     record_of(gateway, answer)
     told = exeat("why", answer.words.split()[-1], config=gateway.config).stdout
-    for words in ("Question ", "on listener steer, asked for DNS A elsewhere.example", "host_not_listed", "It was answered REFUSED, by udp", "List it under services"):
+    for words in ("Question ", "on listener steer, asked for DNS A elsewhere.example", "host_not_listed", "It was answered NXDOMAIN, by udp", "List it under services"):
         assert words in told
     assert "under way" not in told
 
@@ -573,7 +574,7 @@ def test_a_reload_changes_what_is_listed_and_where_it_leads(own):
     g, port = own()
     more = free_port()
     with Client(port) as c, Client(more) as d, Talk(port) as t:
-        assert addresses(c.ask()) == addresses(t.ask()) == [V4] and c.ask("new.example").code == "REFUSED"
+        assert addresses(c.ask()) == addresses(t.ask()) == [V4] and c.ask("new.example").code == "NXDOMAIN"
         text = g.config.read_text()
         g.config.write_text(text.replace("[npm.example]", "[new.example]").replace(f"answer: {V4}}}", f"answer: 10.9.8.8}}\n  second: {{address: \"127.0.0.1:{more}\", answer: real}}"))
         exeat("reload", config=g.config)

@@ -102,7 +102,7 @@ def test_a_fixed_destination_on_this_machine_is_not_told(client):
                                         ("good.exact.test", "ANY"), ("a" * 41 + ".strict.test", "A")])
 def test_what_is_not_listed_or_no_address_is_not_looked_up(resolver, client, name, type):
     before = len(resolver.asked)
-    assert client.ask(name, type).code in ("REFUSED", "NOERROR")
+    assert client.ask(name, type).code in ("NXDOMAIN", "NOERROR", "REFUSED")
     assert len(resolver.asked) == before
 
 
@@ -111,7 +111,7 @@ def test_where_it_steers_no_question_travels(gateway, resolver):
         before = len(resolver.asked)
         assert addresses(c.ask("good.exact.test")) == ["10.9.8.7"]
         assert addresses(c.ask("new.strict.test")) == ["10.9.8.7"]
-        assert c.ask("good.elsewhere.test").code == "REFUSED"
+        assert c.ask("good.elsewhere.test").code == "NXDOMAIN"
         assert c.ask("good.exact.test", "AAAA").code == "NOERROR"
     time.sleep(0.2)  # a question on its way would be there by then
     assert len(resolver.asked) == before
