@@ -45,11 +45,9 @@ static void put_digits(struct buf *out, struct slice value, const char *digits, 
 
 static void fold(struct buf *b)
 {
-    char *at = b->ptr + b->start;
-
-    for (size_t i = 0; i < buf_len(b); i++)
-        if (at[i] >= 'A' && at[i] <= 'Z')
-            at[i] |= 0x20;
+    for (size_t i = b->start; i < b->end; i++)
+        if (b->ptr[i] >= 'A' && b->ptr[i] <= 'Z')
+            b->ptr[i] |= 0x20;
 }
 
 /* Its id says which canary it is, and how it is written. */

@@ -474,6 +474,7 @@ def test_names_that_carry_none_pass(guarded):
     with Client(guarded.dns, source="127.0.1.9") as c:
         for name in (SECRET[:-4] + ".repo.example", "a.repo.example", SECRET[-4:-1] + ".repo.example"):
             assert addresses(c.ask(name)) == [V4]
+        assert c.ask(".", "NS").words.startswith("exeat host_invalid")  # the name of no letters
 
 
 def test_pieces_of_two_clients_are_nobodys(guarded):
