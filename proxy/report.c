@@ -50,7 +50,8 @@ static json_t *closed(const struct service *s, int64_t now_s)
         buf_text(&why, "by hand; see: exeat service list");
     else
         attested_explain(service_attested(s), now_s, &why);
-    one = json_pack("{s:s, s:s%, s:b}", "service", service_name(s), "why", buf_slice(&why).ptr, buf_len(&why), "by_hand", service_is_shut(s));
+    one = json_pack("{s:s, s:s%, s:b}", "service", service_name(s), "why", buf_slice(&why).ptr, buf_len(&why), "by_hand",
+                    service_is_shut(s));
     buf_free(&why);
     return one;
 }

@@ -225,8 +225,8 @@ static void test_status(void **state)
     assert_non_null(strstr(text, "\"exeat_exchanges_total\":12"));
     assert_non_null(strstr(text, "\"waived\":[{\"service\":\"npm\",\"audit\":\"waived: not yet\"}]"));
     assert_non_null(strstr(text, "\"audited\":[{\"service\":\"git\",\"at\":1799999900,\"until\":1800000100}]"));
-    assert_non_null(strstr(text, "{\"service\":\"pypi\",\"why\":\"nobody has audited it\"}"));
-    assert_non_null(strstr(text, "{\"service\":\"old\",\"why\":\"its audit of 2027-01-15 counted until 2027-01-15\"}"));
+    assert_non_null(strstr(text, "{\"service\":\"pypi\",\"why\":\"nobody has audited it\",\"by_hand\":false}"));
+    assert_non_null(strstr(text, "{\"service\":\"old\",\"why\":\"its audit of 2027-01-15 counted until 2027-01-15\",\"by_hand\":false}"));
     free(text);
     m = make_metrics(true, false);
     report_status(&out, SLICE("{\"ok\":true,\"status\":{\"ready\":true}}"), &m);
