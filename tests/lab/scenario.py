@@ -2,7 +2,8 @@
 `make scenario`: the case that this project comes from, with real programs. A sandbox may use one package proxy, an apt-cacher-ng as
 Debian ships it, and nothing else. Act 1: a squid with an allowlist of hosts stands before it, and a canary leaves through the package
 proxy. Act 2: Exeat stands there, and the same moves are stopped, each with its record. Act 3: the audit finds what the package proxy does for
-anybody, and without a waiver the service is closed. Act 4: hardened, the package proxy passes, and the door opens. The sandbox has a network of its own, from
+anybody, prints the policy that keeps sandboxes from it, and closes the service; with that policy in force the same probes come to nothing, and what is left only the package
+proxy can mend. Act 4: hardened, the package proxy passes, and the door opens. The sandbox has a network of its own, from
 which one wire leads to the door. Status 0: it went as it must.
 """
 import argparse
@@ -26,7 +27,7 @@ from world import IMPOSSIBLE, NAKED, NAMES, PATIENCE, POSSIBLE, SERVICE, World, 
 
 PACKAGES = "packages.test"
 DOOR, INSIDE = "10.77.0.1", "10.77.0.2"
-SQUID_PORT, EXEAT_PORT = 3128, 3129
+SQUID_PORT, EXEAT_PORT, AUDITOR_PORT = 3128, 3129, 3130
 ARCHIVE = f"http://{PACKAGES}:{acng.PORT}/fxrep/debian"
 FAR = ("unlisted.test", "internal.test", "127.0.0.30", "upstream.test")
 COLOUR = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
@@ -52,22 +53,26 @@ EXEAT = """\
 gateway: {{ name: gw.test, state: . }}
 listen:
   explicit: {{ address: "{door}:{port}" }}
+  auditor: {{ address: "{service}:{auditor}" }}
 issuers:
   local: {{ jwks: issuer/local.jwks, key: issuer/local.key }}
-services:
-  packages:
-    allow: ["GET,HEAD /fxrep/debian/dists/**", "GET,HEAD /fxrep/debian/pool/**"]
-    hosts: [{packages}]
-    plain-ports: [{packages_port}]
-    addresses: ["{service}:{packages_port}"]
-    scope: packages:read
-{audit}canaries: {{ file: canaries.json, on-leak: block }}
+{services}canaries: {{ file: canaries.json, on-leak: block }}
 journal: {{ directory: journal }}
 publish: {{ address: "127.0.0.1:9464" }}
 admin: {{ address: "unix:admin.sock" }}
 """
 
 
+# What somebody wrote who knew the package proxy's paths.
+SERVICES = f"""\
+services:
+  packages:
+    allow: ["GET,HEAD /fxrep/debian/dists/**", "GET,HEAD /fxrep/debian/pool/**"]
+    hosts: [{PACKAGES}]
+    plain-ports: [{acng.PORT}]
+    addresses: ["{SERVICE}:{acng.PORT}"]
+    scope: packages:read
+"""
 WAIVED = '    audit: "waived: act 3 audits it"\n'
 MANIFEST = """\
     kind: http
@@ -75,6 +80,7 @@ MANIFEST = """\
     fetch: "/fxrep/debian/pool/{nonce}_1.0_all.deb"
     write: "/fxrep/debian/pool/{nonce}_2.0_all.deb"
     admin: [/acng-report.html]
+    clients: { preset: debian-read, preset-path: /fxrep/debian }
 """
 # What a program without logins cannot do, and its owner takes upon himself, for a while.
 ACCEPTED = """\
@@ -171,14 +177,13 @@ class Scenario:
         self.outside.run("squid", program, "-N", "-f", directory / "squid.conf")
         self.outside.ready(SQUID_PORT, DOOR)
 
-    def configure(self, audit):
-        (self.state / "proxy.conf").write_text(EXEAT.format(door=DOOR, port=EXEAT_PORT, packages=PACKAGES, service=SERVICE, packages_port=acng.PORT,
-                                                            audit=audit))
+    def configure(self, services):
+        (self.state / "proxy.conf").write_text(EXEAT.format(door=DOOR, port=EXEAT_PORT, auditor=AUDITOR_PORT, service=SERVICE, services=services))
 
     def start_exeat(self):
         state = self.state = self.top / "gateway"
         subprocess.run([self.exeat, "-q", "init", state, "--name", "gw.test"], check=True)
-        self.configure(WAIVED)
+        self.configure(SERVICES + WAIVED)
         self.outside.run("exeat", self.exeat, "-c", state / "proxy.conf", "serve")
         self.outside.ready(EXEAT_PORT, DOOR)
 
@@ -188,18 +193,19 @@ class Scenario:
             raise Failed(f"exeat {' '.join(map(str, words))}: {done.returncode}\n{done.stderr}{done.stdout}")
         return done.stdout
 
-    def audit(self, name):
+    def audit(self, name, *words):
         """
         The audit of the package proxy; it plays the archive and the far ends meanwhile, and the gateway goes by what it finds.
         Its answer.
         """
         self.upstream.close()
         path, page = self.top / "manifest.yaml", self.reports / f"{name}.html"
-        head = HEAD.format(name="packages", service=SERVICE, port=acng.PORT, ports=PORTS, naked=NAKED, upstream=NAMES["upstream.test"],
+        head = HEAD.format(name="packages", service=PACKAGES, port=acng.PORT, ports=PORTS, naked=NAKED, upstream=NAMES["upstream.test"],
                            unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
-        path.write_text(head + MANIFEST)
+        path.write_text(head + f"    address: {SERVICE}\n" + MANIFEST)
         command = [self.exeat, "audit", "packages", "-m", path, "--active", "--tenant2", "--issuer-key", "--beacon", "--rate", "100",
-                   "--requests", "600", "--format", "json", "--html", page, "--attest", "-c", self.state / "proxy.conf"]
+                   "--requests", "900", "--format", "json", "--html", page, "--policy", self.reports / f"{name}.yaml", "--attest", "-c",
+                   self.state / "proxy.conf", *words]
         done = subprocess.run(self.outside.enter(*command), pass_fds=[self.outside.namespace], capture_output=True, text=True,
                               timeout=2 * PATIENCE)
         if done.returncode not in (0, 1):
@@ -208,6 +214,12 @@ class Scenario:
         self.upstream.pages.update(self.archive)
         self.run_exeat("reload")
         return json.loads(done.stdout)
+
+    def audit_through(self, name):
+        """The same, and what is weak once more through the gateway, as a sandbox."""
+        token = self.top / "audit.jwt"
+        self.run_exeat("token", "issue", "--sandbox", "audit", "--scope", "packages:read", "--output", token)
+        return self.audit(name, "--through", f"{SERVICE}:{AUDITOR_PORT}", "--leave-token", token)
 
     # ---- what the sandbox does
 
@@ -275,25 +287,53 @@ class Scenario:
 
     def act_3(self):
         say(paint("1", "\nAct 3. The audit of the package proxy, and the door"))
-        self.configure("")
+        self.configure(SERVICES)
         found = self.audit("weak")
         checks = {c["check"]: c for c in found["checks"]}
         must(not found["passing"], f"exeat audit packages --attest: it does not pass; {found['counts']['fail']} fail, {found['requests']} requests")
         for name in CONDUIT:
             c = checks[name]
-            must(c["verdict"] == "fail", f"{name}, {c['severity']}: {c['note']}", str(c))
-            say(f"             at the gateway: {c['fix']['gateway']}")
+            must(c["verdict"] == "fail", f"{name} ({c['severity']}), {c['title']} {c['note']}", str(c))
+        self.show_policy(found["policy"])
+        self.is_closed()
+        self.apply_policy(found["policy"])
+
+    def is_closed(self):
         done = self.inside("curl", "-q", "-sS", "-i", "-x", self.proxy(), f"{ARCHIVE}/dists/stable/Release")
         answer = (done.stdout.splitlines() or [done.stderr])[0]
         must("handoff_unattested" in answer, f"the service is closed: {answer}", done.stdout)
         self.show_record(answer)
+
+    def show_policy(self, policy):
+        must(set(CONDUIT) <= set(policy["covers"] + policy["by-itself"] + [o["check"] for o in policy["only-service"]]),
+             "the policy that it prints for the gateway:", str(policy))
+        for line in policy["yaml"].splitlines():
+            say(paint("36", f"             {line}"))
+
+    def apply_policy(self, policy):
+        """In proxy.conf as it was printed; waived for as long as the audit is at work, since a closed service lets none of its probes in."""
+        self.policy = policy["yaml"]
+        self.configure(self.policy + WAIVED)
+        self.run_exeat("config", "check")
+        self.run_exeat("reload")
+        must(True, "the policy is in proxy.conf; the same probes again, through the gateway: exeat audit packages --through")
+        checks = {c["check"]: c for c in self.audit_through("closed")["checks"]}
+        for name in policy["covers"] + policy["by-itself"]:
+            must(checks[name]["covered"], f"{name}, {checks[name]['title']} Covered: {checks[name].get('through', {}).get('note', '')}", str(checks[name]))
+        for only in policy["only-service"]:
+            must(not checks[only["check"]]["covered"], f"{only['check']}, {checks[only['check']]['title']} Not covered, as the policy said: {checks[only['check']]['note']}", str(checks[only["check"]]))
+        self.install(self.proxy())
+        self.configure(self.policy)
+        self.run_exeat("reload")
+        must(True, "apt installs through that policy. What only the package proxy can mend still stands against it:")
+        self.is_closed()
 
     def act_4(self):
         say(paint("1", "\nAct 4. The package proxy, hardened"))
         self.outside.stop(self.process)
         self.setting = "hardened"
         acng.start(self)
-        self.configure(ACCEPTED.format(date=time.strftime("%Y-%m-%d", time.gmtime(time.time() + 90 * 86400))))
+        self.configure(self.policy + ACCEPTED.format(date=time.strftime("%Y-%m-%d", time.gmtime(time.time() + 90 * 86400))))
         found = self.audit("hardened")
         for a in found["accepted"]:
             say(f"           accepted {a['check']}: {a['reason']}")
@@ -357,7 +397,7 @@ def main():
         scenario.compare(one, two)
         scenario.act_3()
         scenario.act_4()
-        say(f"\nThe reports: {scenario.reports}/weak.html and hardened.html")
+        say(f"\nThe reports: {scenario.reports}/weak.html, closed.html (through the policy) and hardened.html; the policy: weak.yaml")
         status = 0
     except (Failed, AssertionError) as e:
         say(f"{e}\nThe programs' logs: {top}")
