@@ -21,10 +21,19 @@ static bool has_challenge(const struct turn *x)
     return turn_field(x, "WWW-Authenticate", 0, &value) || turn_field(x, "Proxy-Authenticate", 0, &value);
 }
 
+static void judge_no_answer(const struct baseline *b, const struct turn *x, struct finding *f)
+{
+    struct buf why = {0};
+
+    turn_describe(x, &why);
+    finding_worsen(f, VERDICT_INCONCLUSIVE, "GET %s: %.*s%s", b->path, SLICE_ARG(buf_slice(&why)), x->outcome == OUTCOME_TLS ? " (ca-file, and the name in url)" : "");
+    buf_free(&why);
+}
+
 static void judge_one_protected(const struct baseline *b, const struct turn *x, struct finding *f)
 {
     if (!turn_answered(x) && x->outcome != OUTCOME_CLOSED)
-        finding_worsen(f, VERDICT_INCONCLUSIVE, "%s had no answer", b->path);
+        judge_no_answer(b, x, f);
     else if (turn_is_2xx(x) && (!b->good || turn_alike(x, b->good)))
         finding_worsen(f, VERDICT_OPEN, "GET %s without a credential: %d%s", b->path, x->status, b->good ? ", as with one" : "; no credential exists to test");
     else if (turn_is_2xx(x))

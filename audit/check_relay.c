@@ -248,18 +248,31 @@ static void send_neighbour(struct evidence *e)
         target_authority(t, i, &host);
         ask(e, (struct probe){.path = "/", .who = WHO_NOBODY, .base = i, .variant = "the neighbour, as itself"});
         ask(e, (struct probe){.path = "/", .who = WHO_NOBODY, .host = words(e, "%.*s", SLICE_ARG(buf_slice(&host))), .variant = "the neighbour's Host on the service's connection"});
+        ask(e, (struct probe){.path = "/", .who = WHO_NOBODY, .variant = "the service, as itself"});
         buf_free(&host);
         return;
     }
     evidence_na(e, "no other service at the same address is in the manifest (also)");
 }
 
+/* The neighbour's page, and not the service's own, which may be of the same kind. */
+static bool is_neighbours(const struct turn *x, const struct turn *neighbour, const struct turn *own)
+{
+    return turn_is_2xx(x) && turn_alike(x, neighbour) && slice_equals(buf_slice(&x->body), buf_slice(&neighbour->body)) && !slice_equals(buf_slice(&x->body), buf_slice(&own->body));
+}
+
 static void judge_neighbour(const struct evidence *e, struct finding *f)
 {
-    if (turn_is_2xx(e->list[1]) && turn_alike(e->list[0], e->list[1]))
-        finding_set(f, VERDICT_FAIL, "a connection for the service answers for its neighbour: %d", e->list[1]->status);
+    const struct turn *neighbour = e->list[0], *x = e->list[1], *own = e->list[2];
+
+    if (!turn_answered(neighbour) || !turn_answered(x) || !turn_answered(own))
+        finding_set(f, VERDICT_INCONCLUSIVE, "the service or its neighbour gave no answer");
+    else if (is_neighbours(x, neighbour, own))
+        finding_set(f, VERDICT_FAIL, "a connection for the service answers for its neighbour: %d", x->status);
+    else if (turn_is_2xx(x) && turn_is_2xx(neighbour) && slice_equals(buf_slice(&neighbour->body), buf_slice(&own->body)))
+        finding_set(f, VERDICT_INCONCLUSIVE, "the service and its neighbour have the same page: which of them answers cannot be told");
     else
-        finding_set(f, VERDICT_PASS, "a connection for the service does not answer for its neighbour");
+        finding_set(f, VERDICT_PASS, "a connection for the service does not answer for its neighbour: %d", x->status);
 }
 
 /* ---- RL-7 ---- */

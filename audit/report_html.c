@@ -266,8 +266,9 @@ static void put_exchange(const struct turn *x, struct buf *out)
     buf_printf(out, "%s</td><td>", names[x->who]);
     report_escape(out, x->variant);
     turn_describe(x, &text);
-    buf_printf(out, "</td><td>%.*s</td></tr>\n", SLICE_ARG(buf_slice(&text)));
-    buf_free(&text);
+    t = buf_take_text(&text);
+    put_text("</td><td>", t, "</td></tr>\n", out);
+    free(t);
 }
 
 static void put_visitors(const struct audit_result *r, struct buf *out)

@@ -120,8 +120,10 @@ static bool open_url(struct target *t, const char *key, int i, const char *text,
     port = u->at.port;
     if (fixed && !addr_parse_ip(slice_of(fixed), &u->at))
         return conf_refuse(t->item, "address", -1, why, "expected an IP address, found \"%.60s\"", fixed);
-    if (!fixed && !addr_parse_ip(slice_of(u->host), &u->at))
+    if (!fixed && !addr_parse_ip(slice_of(u->host), &u->at)) {
+        u->at.port = port;
         return look_up(t, key, i, u, why);
+    }
     u->at.port = port;
     return is_allowed(t, fixed ? "address" : key, i, &u->at, why);
 }

@@ -26,6 +26,7 @@ struct transport {
     struct buf refusal;          /* the last head that came, of a tunnel too */
     bool is_bare;                /* without the manifest's credentials */
     struct turn *x;
+    char error[CURL_ERROR_SIZE]; /* what libcurl says of the probe that is sent */
     EVP_MD_CTX *sent, *received;
 };
 
@@ -336,6 +337,8 @@ static void prepare(struct transport *s, const struct probe *p, const struct cur
     char *text;
 
     curl_easy_reset(c);
+    s->error[0] = 0;
+    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, s->error);
     buf_text(&url, s->base->tls ? "https://" : "http://");
     if (is_asked_whole(s))
         addr_text(&url, s->gateway);
@@ -561,6 +564,16 @@ static void send_by_hand(struct transport *s, const struct probe *p)
         abort();
 }
 
+/* Names of certificates stand in it: what a terminal would obey is left out. */
+static void note_why(struct transport *s)
+{
+    for (char *c = s->error; *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    if (s->x->outcome == OUTCOME_TLS)
+        turn_note(s->x, "%.160s", s->error[0] ? s->error : "no certificate that can be verified");
+}
+
 struct turn *transport_send(struct transport *s, const struct probe *p)
 {
     int64_t begun_ms = clock_mono_ms();
@@ -579,6 +592,7 @@ struct turn *transport_send(struct transport *s, const struct probe *p)
         send_by_hand(s, p);
     else
         send_plain(s, p);
+    note_why(s);
     EVP_DigestFinal_ex(s->sent, x->request_hash, NULL);
     EVP_DigestFinal_ex(s->received, x->response_hash, NULL);
     x->took_ms = clock_mono_ms() - begun_ms;

@@ -88,7 +88,7 @@ static void hold_back(const struct audit *a, struct audit_result *r)
     else if (evidence_outcomes(e, OUTCOME_NOISE))
         finding_set(f, VERDICT_INCONCLUSIVE, "%zu of %zu answers are not HTTP", evidence_outcomes(e, OUTCOME_NOISE), e->n);
     else if (evidence_outcomes(e, OUTCOME_TLS))
-        finding_set(f, VERDICT_INCONCLUSIVE, "TLS with the service failed: is ca-file right?");
+        finding_set(f, VERDICT_INCONCLUSIVE, "TLS failed for %zu of %zu probes", evidence_outcomes(e, OUTCOME_TLS), e->n);
 }
 
 /* Of a weakness that the check did not find there is nothing to accept. */

@@ -176,7 +176,7 @@ void turn_describe(const struct turn *x, struct buf *out)
     else if (x->outcome == OUTCOME_ANSWERED)
         buf_printf(out, "%d", x->status);
     else
-        buf_text(out, words[x->outcome]);
+        buf_printf(out, x->note ? "%s: %s" : "%s", words[x->outcome], x->note);
 }
 
 void turn_note(struct turn *x, const char *format, ...)

@@ -159,6 +159,14 @@ def test_nothing_listens(tmp_path):
 # ---- promises
 
 
+@pytest.mark.parametrize("host, address", [("localhost", ""), ("127.0.0.1", ""), ("name.test", "    address: 127.0.0.1\n")], ids=["looked up", "an address", "a name with its address"])
+def test_a_service_by_its_name(tmp_path, host, address):
+    with serve(honest) as (port, heads):
+        _, report = audit(tmp_path, port, "--check", "AN-1", host=host, service=address + "    protected: [/ok]\n")
+    assert verdicts(report)["AN-1"] == "pass"
+    assert all(f"\r\nHost: {host}:{port}\r\n".encode() in head for head in heads)
+
+
 def test_no_packet_to_an_address_that_is_not_named(tmp_path):
     with serve(honest, "127.0.93.9") as (port, heads):
         for words, reach, service, host in [

@@ -169,6 +169,7 @@ def of_weak(fixture):
 
 
 STRANGERS = {
+    "nginx": '    protected: [/secret]\n    fetch: none\n    ca-file: ca.pem\n    address: 127.0.0.1\n    also: ["https://localhost:8095"]\n    write: "/{nonce}"\n',
     "lighttpd": '    protected: [/dav/ok.txt]\n    fetch: none\n    write: "/dav/{nonce}"\n',
     "git": '    protected: ["/git/r.git/info/refs?service=git-upload-pack"]\n    fetch: none\n    write: "/git/r.git/{nonce}"\n',
     "apache": '    kind: proxy\n    protected: ["http://upstream.test/pool/ok"]\n    fetch: "http://upstream.test/pool/{nonce}"\n    write: "http://upstream.test/w/{nonce}"\n',
@@ -193,5 +194,7 @@ def write(fixture, host=None, clients=""):
                        unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
     if host:
         head = head.replace(f"http://{SERVICE}:", f"http://{host}:") + f"    address: {SERVICE}\n"
+    if fixture.setting.startswith("nginx-tls"):
+        head = head.replace(f"http://{SERVICE}:", "https://tls.test:")
     path.write_text(head + PARTS[fixture.module](fixture) + clients)
     return path, name

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 
+import certificates
 from npm import installed
 
 PROGRAM = "strangers"
@@ -128,7 +129,32 @@ def json_server(fixture, *options):
                       *options, env={"PATH": os.environ["PATH"], "HOME": str(directory)})
 
 
+NGINX = """\
+daemon off; master_process off; pid {directory}/pid; error_log stderr warn;
+events {{ }}
+http {{
+  access_log off;
+  client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/fastcgi; uwsgi_temp_path {directory}/uwsgi; scgi_temp_path {directory}/scgi;
+  ssl_certificate {directory}/server.pem; ssl_certificate_key {directory}/server.key;
+  server {{ listen 127.0.0.1:{port} ssl; server_name tls.test; {check} location / {{ return 200 "the service\\n"; }} location /secret {{ return 401; }} }}
+  server {{ listen 127.0.0.1:{port} ssl; server_name localhost; {check} location / {{ return 200 "the neighbour\\n"; }} }}
+}}
+"""
+
+
+def nginx_tls(fixture, check=""):
+    """Two names at one address, each with a site of its own; the CA is in ca.pem."""
+    directory = fixture.world.directory
+    authority = certificates.Authority()
+    authority.write(directory / "ca.pem")
+    authority.server(directory, ["tls.test", "localhost"])
+    (directory / "conf").write_text(NGINX.format(directory=directory, port=PORT, check=check))
+    fixture.world.run("nginx", program("nginx"), "-c", directory / "conf", "-p", directory)
+
+
 SETTINGS = {
+    "nginx-tls": nginx_tls,
+    "nginx-tls-421": lambda f: nginx_tls(f, "if ($ssl_server_name != $host) { return 421; }"),
     "lighttpd-dav": lighttpd_dav,
     "lighttpd-read-only": lighttpd_read_only,
     "git-push": lambda f: git(f, "true"),

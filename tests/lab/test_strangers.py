@@ -4,6 +4,7 @@ What the strangers of the lab do, shown by plain requests: of each row of audit-
 """
 import json
 import shutil
+import ssl
 import tempfile
 from pathlib import Path
 
@@ -91,6 +92,22 @@ def taken(f, method, target, body):
     return f.ask(method, target, body, **login(f)).status in range(200, 300)
 
 
+def served(f, name, host):
+    """The page for this Host on a connection for that name."""
+    context = ssl.create_default_context(cafile=f.world.directory / "ca.pem")
+    with f.world.connect("127.0.0.1", f.port) as plain, context.wrap_socket(plain, server_hostname=name) as wire:
+        wire.sendall(f"GET / HTTP/1.1\r\nHost: {host}:{f.port}\r\nConnection: close\r\n\r\n".encode())
+        data = b""
+        while more := wire.recv(65536):
+            data += more
+    return data
+
+
+def answers_for_neighbour(f):
+    assert b"the service" in served(f, "tls.test", "tls.test") and b"the neighbour" in served(f, "localhost", "localhost")
+    return b"the neighbour" in served(f, "tls.test", "localhost")
+
+
 BIG = "x" * 1048576
 PUSH, PULL = ("/git/r.git/info/refs?service=git-%s-pack" % s for s in ("receive", "upload"))
 OPEN_PROXY = {
@@ -101,6 +118,8 @@ OPEN_PROXY = {
     "PW-1": reaches("upstream.test", "PUT", UP + "/w/x", Host="upstream.test"),
 }
 FACTS = {
+    "nginx-tls": {"RL-6": answers_for_neighbour},
+    "nginx-tls-421": {"RL-6": answers_for_neighbour},
     "lighttpd-dav": {
         "AN-1": anonymous("GET", "/dav/ok.txt"), "AN-2": holds("GET", "/", "Index of"), "AN-3": anonymous("PUT", "/dav/an", "x"), "AN-7": anonymous("GET", "/server-status"), "RL-7": tunnels_by_upgrade,
         "XT-1": written_then("GET", "/dav/x"), "XT-2": written_then("GET", "/dav/", '"x"'), "PW-1": anonymous("PUT", "/dav/pw", "x"), "PW-3": anonymous("DELETE", "/dav/pw"), "PW-4": anonymous("MKCOL", "/dav/m"),
