@@ -77,6 +77,8 @@ struct leak_planting {
 void leak_text(const struct leak *l, const struct leak_planting *p, bool all, struct buf *out);
 /* One object, schema exeat.leak/1 (docs/handoff.md). */
 void leak_json(const struct leak *l, const struct leak_planting *p, struct buf *out);
+/* Every exchange, one JSON line each: exeat.audit-exchange/1, the check "query/hexadecimal", the control's with "/control" behind. */
+void leak_exchanges(const struct leak *l, struct buf *out);
 void leak_junit(const struct leak *l, const struct leak_planting *p, struct buf *out);
 
 #endif

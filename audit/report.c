@@ -416,10 +416,10 @@ void report_json(const struct audit *a, struct buf *out)
     json_decref(j);
 }
 
-void report_attested(const struct audit *a, struct buf *out)
+void report_attested(const struct audit *a, const struct receipt *receipt, struct buf *out)
 {
-    json_t *j = json_pack("{s:s, s:I, s:o, s:o}", "version", audit_version(a), "requests", (json_int_t)audit_requests(a), "counts",
-                          counts_json(a), "accepted", accepted_json(a));
+    json_t *j = json_pack("{s:s, s:I, s:o, s:o, s:o}", "version", audit_version(a), "requests", (json_int_t)audit_requests(a), "counts",
+                          counts_json(a), "accepted", accepted_json(a), "exchanges", hex_of(receipt->root));
     char *text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII);
 
     if (!text)
@@ -431,7 +431,7 @@ void report_attested(const struct audit *a, struct buf *out)
 
 /* ---- exchanges ---- */
 
-static void put_exchange(void *arg, const char *check, const struct turn *x)
+void report_exchange(const char *check, const struct turn *x, struct buf *out)
 {
     json_t *j = exchange_json(x);
     char *text;
@@ -439,12 +439,26 @@ static void put_exchange(void *arg, const char *check, const struct turn *x)
     json_object_set_new(j, "schema", json_string("exeat.audit-exchange/1"));
     json_object_set_new(j, "check", json_string(check));
     if ((text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII)))
-        buf_printf(arg, "%s\n", text);
+        buf_printf(out, "%s\n", text);
     free(text);
     json_decref(j);
 }
 
+static void put_exchange(void *arg, const char *check, const struct turn *x)
+{
+    report_exchange(check, x, arg);
+}
+
+/* What was asked again through the gateway comes behind all the rest. */
 void report_exchanges(const struct audit *a, struct buf *out)
 {
     audit_each_turn(a, put_exchange, out);
+    for (size_t i = 0; i < audit_count(a); i++) {
+        const struct audit_result *r = audit_result(a, i);
+        char name[64];
+
+        snprintf(name, sizeof name, "%s/through", r->check->id);
+        for (size_t j = 0; j < r->through.n; j++)
+            report_exchange(name, r->through.list[j], out);
+    }
 }

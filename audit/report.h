@@ -3,6 +3,7 @@
 #define AUDIT_REPORT_H
 
 #include "audit/audit.h"
+#include "audit/receipt.h"
 
 /* What the service can be used for. */
 enum tri { TRI_UNKNOWN, TRI_NO, TRI_YES };
@@ -21,7 +22,7 @@ void report_text(const struct audit *a, bool all, struct buf *out);
 /* One object, schema exeat.audit/1 (docs/handoff.md). */
 void report_json(const struct audit *a, struct buf *out);
 /* One object too: what an attestation keeps of it, beside the verdict. */
-void report_attested(const struct audit *a, struct buf *out);
+void report_attested(const struct audit *a, const struct receipt *receipt, struct buf *out);
 /* JUnit XML: a test suite for each group, a failure for what keeps from passing. */
 void report_junit(const struct audit *a, struct buf *out);
 /* SARIF 2.1.0. */
@@ -31,6 +32,8 @@ void report_html(const struct audit *a, struct buf *out);
 extern const char report_style[];
 /* Every exchange, one JSON line each: what was sent, the answer, SHA-256 of both. */
 void report_exchanges(const struct audit *a, struct buf *out);
+/* One of them. */
+void report_exchange(const char *check, const struct turn *x, struct buf *out);
 
 /* The tighter policy of the gateway, as a part of proxy.conf that config check can read; a comment when there is nothing to close. */
 void report_policy(const struct audit *a, struct buf *out);

@@ -1,5 +1,6 @@
 /* Owns the words of what came of a planted secret: table, JSON, JUnit. The secret itself stands in none of them. */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,25 @@ void leak_json(const struct leak *l, const struct leak_planting *p, struct buf *
     buf_printf(out, "%s\n", line ? line : "");
     free(line);
     json_decref(all);
+}
+
+/* ---- exchanges ---- */
+
+static void put_exchanges(const struct leak_result *r, const struct evidence *e, const char *more, struct buf *out)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%.20s/%.20s%s", r->route, r->spelling, more);
+    for (size_t i = 0; i < e->n; i++)
+        report_exchange(name, e->list[i], out);
+}
+
+void leak_exchanges(const struct leak *l, struct buf *out)
+{
+    for (size_t i = 0; i < leak_count(l); i++) {
+        put_exchanges(leak_result(l, i), &leak_result(l, i)->control, "/control", out);
+        put_exchanges(leak_result(l, i), &leak_result(l, i)->canary, "", out);
+    }
 }
 
 /* ---- JUnit ---- */

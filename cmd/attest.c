@@ -1,10 +1,12 @@
 #include "cmd/attest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "audit/report.h"
 #include "base/file.h"
+#include "cmd/receipt.h"
 #include "handoff/attestation.h"
 #include "proxy/config.h"
 
@@ -71,14 +73,28 @@ static const char **failing_of(const struct audit *found)
     return list;
 }
 
-bool attest_write(const struct attest *a, const struct service *s, const struct audit *found, struct fault *why)
+/* Beside the attestation: what the record of it stands for. */
+static bool keep_exchanges(const struct attest *a, const struct service *s, struct slice lines, struct fault *why)
+{
+    char *directory = file_join(a->config->state, ATTESTATION_DIRECTORY), name[128], *path;
+    bool ok;
+
+    snprintf(name, sizeof name, "%.100s.exchanges", service_name(s));
+    path = file_join(directory, name);
+    ok = file_replace(path, 0644, lines, why);
+    free(path);
+    free(directory);
+    return ok;
+}
+
+static bool sign(const struct attest *a, const struct service *s, const struct audit *found, const struct receipt *receipt, struct fault *why)
 {
     const char **failing = failing_of(found);
     struct buf token = {0}, summary = {0};
     char *text;
     bool ok;
 
-    report_attested(found, &summary);
+    report_attested(found, receipt, &summary);
     text = buf_take_text(&summary);
     ok = attestation_sign(a->key,
                           &(struct attestation){.attester = a->config->name, .service = service_name(s), .digest = service_digest(s),
@@ -90,4 +106,38 @@ bool attest_write(const struct attest *a, const struct service *s, const struct 
     free(text);
     free(failing);
     return ok;
+}
+
+bool attest_write(const struct attest *a, const struct service *s, const struct audit *found, struct fault *why)
+{
+    struct buf lines = {0};
+    struct receipt receipt;
+    bool ok;
+
+    report_exchanges(found, &lines);
+    ok = receipt_make(buf_slice(&lines), &receipt, why) && sign(a, s, found, &receipt, why) && keep_exchanges(a, s, buf_slice(&lines), why);
+    receipt_clear(&receipt);
+    buf_free(&lines);
+    return ok;
+}
+
+char *attest_record(const struct attest *a, const struct service *s, const struct audit *found, struct fault *why)
+{
+    const char **failing = failing_of(found);
+    struct buf lines = {0}, detail = {0};
+    struct receipt receipt;
+    char *text, *id = NULL;
+
+    for (size_t i = 0; failing[i]; i++)
+        buf_printf(&detail, "%s%s", i ? ", " : "", failing[i]);
+    text = buf_take_text(&detail);
+    report_exchanges(found, &lines);
+    if (receipt_make(buf_slice(&lines), &receipt, why))
+        id = receipt_hand(a->config->admin, &receipt,
+                          &(struct receipt_record){.service = service_name(s), .outcome = audit_is_passing(found) ? "passed" : "did not pass", .detail = text}, why);
+    receipt_clear(&receipt);
+    buf_free(&lines);
+    free(text);
+    free(failing);
+    return id;
 }

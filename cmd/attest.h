@@ -15,7 +15,12 @@ struct attest *attest_open(const char *config, struct fault *why);
 void attest_free(struct attest *a);
 /* The service of that name in the configuration; NULL and why. Borrowed. */
 const struct service *attest_service(const struct attest *a, const char *name, struct fault *why);
-/* Sign what the audit of that service found, passing or not, and put it where the gateway looks for it. */
+/*
+ * Sign what the audit of that service found, passing or not, and put it where the gateway looks for it, with its exchanges beside it
+ * (SERVICE.exchanges).
+ */
 bool attest_write(const struct attest *a, const struct service *s, const struct audit *found, struct fault *why);
+/* Have the running gateway record it. The id of the record (give); NULL and why: the journal has nothing of it. */
+char *attest_record(const struct attest *a, const struct service *s, const struct audit *found, struct fault *why);
 
 #endif

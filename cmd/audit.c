@@ -12,6 +12,8 @@
 #include "cmd/attest.h"
 #include "cmd/audit_from.h"
 #include "cmd/command.h"
+#include "cmd/journal.h"
+#include "cmd/receipt.h"
 
 enum { NAMED_MAX = 130, RATE_OUTSIDE_MAX = 20 };
 
@@ -182,6 +184,26 @@ static int fail(const struct job *j, struct audit *a, struct target *t, const st
     return status;
 }
 
+/* Sign it, and have it in the journal, or say that it is not there. */
+static bool put_on_record(const struct job *j, const struct audit *a, struct fault *why)
+{
+    const char *name = service_name(j->options.service);
+    struct fault untold = {0};
+    char *id;
+
+    if (!attest_write(j->attest, j->options.service, a, why))
+        return false;
+    id = attest_record(j->attest, j->options.service, a, &untold);
+    if (!id)
+        say_warning("%s: the journal has no record of this audit: %s", name, untold.text);
+    if (!j->inv->quiet)
+        say_note("%s: %s is on record%s%s; a gateway that runs goes by it from its next reload: exeat reload -c %s", name,
+                 audit_is_passing(a) ? "an audit that passed" : "an audit that did not pass, so that the service is closed,", id ? ": exeat why " : "", id ? id : "",
+                 j->inv->config);
+    free(id);
+    return true;
+}
+
 static int audit_one(struct job *j, const char *name)
 {
     struct fault why = {0};
@@ -200,11 +222,8 @@ static int audit_one(struct job *j, const char *name)
         say_warning("%s: the gateway let nothing through (%.*s), so nothing is covered; why it did not: exeat why --refused", name,
                     SLICE_ARG(slice_cut(audit_shut_out(a), 0, 120)));
     status = write_all(j->inv, a);
-    if (j->attest && !attest_write(j->attest, j->options.service, a, &why))
+    if (j->attest && !put_on_record(j, a, &why))
         return fail(j, a, t, &why, STATUS_FAILED);
-    if (j->attest && !j->inv->quiet)
-        say_note("%s: %s is on record; a gateway that runs goes by it from its next reload: exeat reload -c %s", name,
-                 audit_is_passing(a) ? "an audit that passed" : "an audit that did not pass, so that the service is closed,", j->inv->config);
     audit_free(a);
     target_free(t);
     return status;
@@ -288,6 +307,8 @@ static int run(const struct invocation *inv)
 {
     if (option_flag(inv->options, "catalogue"))
         return print_catalogue(inv);
+    if (option_text(inv->options, "check-exchanges"))
+        return inv->n_args ? receipt_check(inv, inv->args[0], option_text(inv->options, "check-exchanges")) : command_misuse(inv, "name the SERVICE whose exchanges they are");
     if (!option_text(inv->options, "manifest"))
         return command_misuse(inv, "of which manifest? Name it with -m FILE");
     return run_audits(inv);
@@ -310,6 +331,8 @@ const struct command command_audit = {
             "configuration with -c before a reload, and no service is closed by it.\n\n"
             "Every report ends with the tighter policy: configuration for the gateway that keeps sandboxes from what was found weak, as far as a gateway can; --policy "
             "writes it alone. With it in force, --through asks again through the gateway and shows what is covered.\n\n"
+            "What was sent and received stands in attestations/SERVICE.exchanges of the state directory then, and a running gateway puts a hash that stands for it "
+            "into the journal; --check-exchanges holds such a file against that, and the status is 1 when it was changed.\n\n"
             "With --from it sends none of the checks, but a secret that is planted for this run: the gateway that runs by the configuration (-c) is told to "
             "look for it, then it is sent as somebody in that sandbox would, by each part of a request and in each spelling, and is taken back. A "
             "control, which is no secret, is sent by the same ways: what the control cannot do says nothing. Exit status: 1 it came out, 3 that cannot "
@@ -341,6 +364,8 @@ const struct command command_audit = {
             {.name = "html", .type = OPTION_TEXT, .value = "FILE", .help = "write one HTML page there"},
             {.name = "catalogue", .type = OPTION_FLAG, .help = "print every check and what to do about it, as docs/checks.md has it"},
             {.name = "exchanges", .type = OPTION_TEXT, .value = "FILE", .help = "write every exchange there, a JSON line each, with SHA-256 of what was sent and received"},
+            {.name = "check-exchanges", .type = OPTION_TEXT, .value = "FILE", .help = "audit nothing: is this file the exchanges of an audit that the journal has?"},
+            JOURNAL_OPTION,
             {0},
         },
     .topic = TOPIC_EVIDENCE,

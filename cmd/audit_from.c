@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cmd/entrance.h"
 #include "cmd/planting.h"
+#include "cmd/receipt.h"
 
 /* Whoever ends the run still wants the canary taken back. */
 static volatile sig_atomic_t stopped;
@@ -51,7 +52,7 @@ struct run {
 
 static bool check_words(const struct invocation *inv, struct fault *why)
 {
-    static const char *const others[] = {"attest", "all", "tenant2", "issuer-key", "check", "through", "sarif", "html", "exchanges", "policy"};
+    static const char *const others[] = {"attest", "all", "tenant2", "issuer-key", "check", "through", "sarif", "html", "policy"};
 
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (option_count(inv->options, others[i]) || option_flag(inv->options, others[i]) || option_text(inv->options, others[i]))
@@ -155,6 +156,32 @@ static void take_back(struct run *r)
     buf_free(&id);
 }
 
+/* Into the file that was asked for, and what stands for them into the journal, by which the canary's records explain themselves. */
+static bool keep_exchanges(const struct run *r, const char *canary, struct fault *why)
+{
+    const char *path = option_text(r->inv->options, "exchanges");
+    struct fault untold = {0};
+    struct receipt receipt = {0};
+    struct buf lines = {0};
+    char *id = NULL;
+    bool ok;
+
+    leak_exchanges(r->leak, &lines);
+    ok = !path || file_replace(path, 0644, buf_slice(&lines), why);
+    if (receipt_make(buf_slice(&lines), &receipt, &untold))
+        id = receipt_hand(r->config->admin, &receipt,
+                          &(struct receipt_record){.service = service_name(r->service), .outcome = leak_verdict_name(leak_verdict(r->leak)), .sandbox = r->sandbox, .canary = canary},
+                          &untold);
+    if (!id && buf_len(&lines))
+        say_warning("the journal has no record of this run: %s", untold.text);
+    else if (id && !r->inv->quiet)
+        say_note("on record: exeat why %s", id);
+    receipt_clear(&receipt);
+    buf_free(&lines);
+    free(id);
+    return ok;
+}
+
 static int report(const struct run *r, const char *canary)
 {
     const struct leak_planting p = {r->sandbox, r->entrance.name, canary};
@@ -163,6 +190,10 @@ static int report(const struct run *r, const char *canary)
     struct buf out = {0};
     int status;
 
+    if (!keep_exchanges(r, canary, &why)) {
+        command_fail(r->inv, &why);
+        return STATUS_FAILED;
+    }
     if (junit) {
         leak_junit(r->leak, &p, &out);
         if (!file_replace(junit, 0644, buf_slice(&out), &why)) {

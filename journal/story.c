@@ -274,10 +274,37 @@ static void tell_question(json_t *story, struct buf *b, const struct story *s)
     add(story, b);
 }
 
+/* Whoever has the file of exchanges can show that it is the one; the record stands for it. */
+static void tell_audit(json_t *story, struct buf *b, const json_t *audit)
+{
+    put(b, "Service ", audit, "service");
+    put(b, " was audited; outcome: ", audit, "outcome");
+    put(b, " (", audit, "detail");
+    buf_text(b, view_text(audit, "detail") ? ")." : ".");
+    add(story, b);
+    if (view_text(audit, "sandbox")) {
+        put(b, "A secret was planted for it, canary ", audit, "canary.id");
+        put(b, ", and sent from inside sandbox ", audit, "sandbox");
+        buf_text(b, ": what the journal has of that canary is the audit's.");
+        add(story, b);
+    }
+    buf_printf(b, "%" PRId64 " exchanges", view_number(audit, "audit.exchanges", 0));
+    put(b, " have the hash ", audit, "audit.root");
+    put(b, "; whether a file of them is the same says exeat audit ", audit, "service");
+    buf_text(b, " --check-exchanges FILE.");
+    add(story, b);
+}
+
 json_t *story_tell(const struct story *s)
 {
     json_t *story = json_array();
     struct buf b = {0};
+
+    if (s->audit) {
+        tell_audit(story, &b, s->audit);
+        buf_free(&b);
+        return story;
+    }
 
     if (s->decision) {
         tell_who(story, &b, s->decision);

@@ -14,6 +14,7 @@ struct story {
     const json_t *findings;        /* array */
     const json_t *sums;            /* array: refusals like this one that were only counted */
     const json_t *tunnel_dial;     /* of the CONNECT it came through */
+    const json_t *audit;           /* it is no exchange, but an audit of a service */
     size_t inner, inner_refused;   /* requests that came through this CONNECT */
 };
 

@@ -206,6 +206,8 @@ void view_put_line(struct buf *out, const json_t *record)
     put_what(out, record);
     put_member(out, record, "address", " to ");
     put_member(out, record, "canary.id", " canary ");
+    put_number(out, record, "audit.exchanges", " exchanges ");
+    put_member(out, record, "audit.root", " root ");
     if (view_text(record, "edge.kind")) {
         put_member(out, record, "edge.kind", " ");
         put_member(out, record, "edge.scheme", " to ");

@@ -203,6 +203,7 @@ static json_t *tell(const struct join *j)
         .findings = j->findings,
         .sums = j->sums,
         .tunnel_dial = last_of(j->outer, NULL, RECORD_DIAL),
+        .audit = last_of(j->records, j->id, RECORD_AUDIT),
     };
 
     count_inner(&s, j->inner);
@@ -214,8 +215,11 @@ static json_t *tell(const struct join *j)
 static void put_text(struct buf *out, const struct join *j, const json_t *story, const json_t *others)
 {
     const char *ts = view_text(decision_of(j->records, j->id), "ts");
+    const json_t *audit = last_of(j->records, j->id, RECORD_AUDIT);
 
-    buf_text(out, last_of(j->records, j->id, RECORD_QUESTION) ? "Question " : "Exchange ");
+    if (!ts)
+        ts = view_text(audit, "ts");
+    buf_text(out, audit ? "Audit " : last_of(j->records, j->id, RECORD_QUESTION) ? "Question " : "Exchange ");
     view_put(out, j->id);
     if (ts) {
         buf_text(out, ", ");

@@ -1,4 +1,4 @@
-/* What the admin socket may ask of the supervisor: status, revoke, quarantine, service, listener and reload. JSON in, JSON out. */
+/* What the admin socket may ask of the supervisor: status, revoke, quarantine, service, audit, listener and reload. JSON in, JSON out. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +166,8 @@ bool orders_take(struct supervisor *s, const struct asker *who, struct slice tex
         answer = answer_revoke(s, who, request);
     else if (command && strcmp(command, "quarantine") == 0)
         answer = quarantine_order(s, who, request);
+    else if (command && strcmp(command, "audit") == 0)
+        answer = receipt_order(s, who, request);
     else if (command && strcmp(command, "service") == 0)
         answer = closure_order(s, who, request);
     else if (command && strcmp(command, "listener") == 0)

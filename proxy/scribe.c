@@ -61,7 +61,7 @@ static struct scribe scribe = {.directory_fd = -1};
 /* Which kinds each role may send. Boot, heartbeat and shutdown are the scribe's own. */
 #define MAY(kind) (1U << RECORD_##kind)
 static const unsigned may_send[N_ROLES] = {
-    [ROLE_SUPERVISOR] = MAY(RELOAD) | MAY(LISTENER) | MAY(REVOCATION) | MAY(KEYS) | MAY(FINDING) | MAY(LOST),
+    [ROLE_SUPERVISOR] = MAY(RELOAD) | MAY(AUDIT) | MAY(LISTENER) | MAY(REVOCATION) | MAY(KEYS) | MAY(FINDING) | MAY(LOST),
     [ROLE_WORKER] = MAY(DECISION) | MAY(RESULT) | MAY(FINDING) | MAY(CONNECTION) | MAY(LIMIT) | MAY(EDGE) | MAY(LOST),
     [ROLE_PORTER] = MAY(DIAL) | MAY(LOOKUP) | MAY(FINDING) | MAY(LOST),
     [ROLE_KEEPER] = MAY(CERTIFICATE) | MAY(GRANT) | MAY(FINDING) | MAY(LOST),

@@ -423,3 +423,16 @@ def test_a_canary_is_retired_by_its_id(site):
     assert made["id"] in r.stdout and made["id"] not in [c["id"] for c in site.canaries()]
     r = exeat("canary", "retire", made["id"], config=site.gateway.config, check=False)
     assert r.returncode == 1 and "exeat canary list" in r.stderr
+
+
+def test_the_run_is_on_record_with_its_exchanges(site, tmp_path):
+    site.configure(site.loose())
+    r, answer = site.run("--exchanges", tmp_path / "x")
+    record = site.gateway.wait_for(kind="audit", service="notes", outcome="out")[-1]
+    assert (record["sandbox"], record["canary"]["id"]) == ("vm1", answer["canary"]) and record["id"] in r.stderr
+    assert "canary" in exeat("why", record["id"], config=site.gateway.config).stdout
+    r = exeat("audit", "notes", "--check-exchanges", tmp_path / "x", config=site.gateway.config, check=False)
+    assert r.returncode == 0, r.stdout
+    (tmp_path / "x").write_text((tmp_path / "x").read_text().replace('"answer":403', '"answer":200').replace('"answer": 403', '"answer": 200'))
+    r = exeat("audit", "notes", "--check-exchanges", tmp_path / "x", config=site.gateway.config, check=False)
+    assert r.returncode == 1 and "they differ in query/as it is" in r.stdout
