@@ -87,19 +87,17 @@ static char *escape(char *at, unsigned char c)
     }
 }
 
-/* Any byte of word that is zero gives a bit (and no other does when there is none). */
-static uint64_t zero_bytes(uint64_t word)
-{
-    return (word - 0x0101010101010101U) & ~word & 0x8080808080808080U;
-}
-
-/* Nothing but ASCII that JSON takes as it is? */
-static bool word_is_plain(uint64_t word)
+/*
+ * Nothing but ASCII that JSON takes as it is? A byte that is not gets its top bit: by itself, or where something is taken from
+ * it that is more. What that borrows from its neighbours makes no difference, since only none at all is plain.
+ */
+static inline bool word_is_plain(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101U;
+    uint64_t marks = word | (word - ones * 0x20) | ((word ^ ones * '"') - ones) | ((word ^ ones * '\\') - ones) |
+                     ((word ^ ones * 0x7f) - ones);
 
-    return ((word & ones * 0x80) | ((word - ones * 0x20) & ~word & ones * 0x80) | zero_bytes(word ^ ones * '"') |
-            zero_bytes(word ^ ones * '\\') | zero_bytes(word ^ ones * 0x7f)) == 0;
+    return (marks & ones * 0x80) == 0;
 }
 
 static bool char_is_plain(unsigned char c)
@@ -107,7 +105,7 @@ static bool char_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-static bool copy_plain_word(char *at, const char *from)
+static inline bool copy_plain_word(char *at, const char *from)
 {
     uint64_t word;
 

@@ -159,27 +159,22 @@ void record_end(struct record_writer *w)
 
 /* ---- reading ---- */
 
-static size_t value_size(struct unpack *u, enum field_type type)
-{
-    switch (type) {
-    case TYPE_NUMBER:
-        return 8;
-    case TYPE_BOOL:
-        return 1;
-    case TYPE_ID:
-        return sizeof(struct id);
-    case TYPE_REASON:
-        return 2;
-    case TYPE_TEXT:
-    case TYPE_HEX:
-        break;
-    }
-    size_t len = unpack_u16(u);
-
-    if (len > (type == TYPE_HEX ? HEX_MAX : RECORD_TEXT_MAX))
-        u->bad = true;
-    return len;
-}
+/*
+ * Of each type: how long a value is, or, when it says so itself in two bytes, 0 and how long it may be; and what it takes in
+ * JSON at most, its label with it: so much, and so much for each byte.
+ */
+static const struct {
+    uint8_t size;
+    uint16_t most;
+    uint8_t room, room_each;
+} values[] = {
+    [TYPE_TEXT] = {0, RECORD_TEXT_MAX, LABEL_MAX + 2, PUT_JSON_MAX(1) - 2},
+    [TYPE_NUMBER] = {8, 8, LABEL_MAX + SMALL_MAX, 0},
+    [TYPE_BOOL] = {1, 1, LABEL_MAX + SMALL_MAX, 0},
+    [TYPE_ID] = {sizeof(struct id), sizeof(struct id), LABEL_MAX + SMALL_MAX, 0},
+    [TYPE_HEX] = {0, HEX_MAX, LABEL_MAX + 2, PUT_HEX_MAX(1)},
+    [TYPE_REASON] = {2, 2, LABEL_MAX + SMALL_MAX, 0},
+};
 
 static unsigned small(struct slice value)
 {
@@ -190,45 +185,45 @@ static bool value_is_valid(enum field_type type, struct slice value)
 {
     if (type == TYPE_BOOL)
         return small(value) <= 1;
-    if (type == TYPE_REASON)
-        return small(value) < N_REASONS;
-    return true;
+    return type != TYPE_REASON || small(value) < N_REASONS;
 }
 
-/* What a value takes in JSON, at most, and its label with it. */
-static size_t room_of(enum field_type type, size_t len)
+/* The value of a field of this type from the front of *from; false when it is not whole, or none. */
+static inline bool take_value(enum field_type type, struct slice *from, struct slice *value)
 {
-    switch (type) {
-    case TYPE_TEXT:
-        return LABEL_MAX + PUT_JSON_MAX(len);
-    case TYPE_HEX:
-        return LABEL_MAX + 2 + PUT_HEX_MAX(len);
-    default:
-        return LABEL_MAX + SMALL_MAX;
+    size_t len = values[type].size, before = 0;
+
+    if (!len) {
+        if (from->len < 2)
+            return false;
+        before = 2;
+        len = small(slice_make(from->ptr, 2));
     }
+    if (len > values[type].most || from->len - before < len)
+        return false;
+    *value = slice_make(from->ptr + before, len);
+    *from = (struct slice){from->ptr + before + len, from->len - before - len};
+    return value_is_valid(type, *value);
 }
 
-static bool parse_fields(struct unpack *u, struct record_view *v)
+static bool parse_fields(struct slice left, struct record_view *v)
 {
     v->seen[0] = v->seen[1] = 0;
     v->room = 1; /* the last brace */
-    while (!u->bad && u->left.len) {
-        unsigned f = unpack_u8(u);
-        size_t len;
+    while (left.len) {
+        unsigned f = (unsigned char)left.ptr[0];
+        enum field_type type;
 
         if (f >= N_RECORD_FIELDS || v->seen[f / 64] >> (f % 64) & 1)
             return false;
-        len = value_size(u, fields[f].type);
-        if (u->bad || u->left.len < len)
+        left = (struct slice){left.ptr + 1, left.len - 1};
+        type = fields[f].type;
+        if (!take_value(type, &left, &v->values[f]))
             return false;
-        v->values[f] = slice_cut(u->left, 0, len);
-        u->left = slice_from(u->left, len);
         v->seen[f / 64] |= 1ULL << (f % 64);
-        v->room += room_of(fields[f].type, len);
-        if (!value_is_valid(fields[f].type, v->values[f]))
-            return false;
+        v->room += values[type].room + values[type].room_each * v->values[f].len;
     }
-    return unpack_done(u);
+    return true;
 }
 
 bool record_read(struct slice *batch, struct record_view *out, bool *bad)
@@ -242,8 +237,8 @@ bool record_read(struct slice *batch, struct record_view *out, bool *bad)
     struct unpack record = unpack_start(unpack_bytes(&u));
 
     k = unpack_u16(&record);
-    if (u.bad || batch->len - u.left.len > RECORD_MAX + LENGTH_SIZE || k >= N_RECORD_KINDS ||
-        !parse_fields(&record, out)) {
+    if (u.bad || record.bad || batch->len - u.left.len > RECORD_MAX + LENGTH_SIZE || k >= N_RECORD_KINDS ||
+        !parse_fields(record.left, out)) {
         *bad = true;
         return false;
     }

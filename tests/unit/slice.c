@@ -1,13 +1,18 @@
-/* What works a word at a time, held against what works byte by byte: folding of case, and the hash against its authors' vectors. */
+/*
+ * What works a word at a time, held against what works byte by byte: folding of case, escapes of JSON; and the hash against its
+ * authors' vectors.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "base/put.h"
 #include "base/slice.h"
 
 static unsigned char fold(unsigned char c)
@@ -32,6 +37,43 @@ static void case_is_folded_of_letters_alone(void **state)
                     if (slice_folds_alike(left, right, n) != (fold((unsigned char)a) == fold((unsigned char)b)))
                         fail_msg("%02x and %02x at %zu of %zu", a, b, at, n);
                 }
+}
+
+/* Every byte, at every place of texts around the size of a word: as it is written where it stands alone. */
+static void json_is_escaped_alike_wherever_it_stands(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= 20; n++)
+        for (size_t at = 0; at < n; at++)
+            for (unsigned c = 0; c < 256; c++) {
+                char text[20], one = (char)c, alone[PUT_JSON_MAX(1)], whole[PUT_JSON_MAX(20)], expected[PUT_JSON_MAX(20)];
+                struct slice escaped = slice_make(alone, (size_t)(put_json(alone, slice_make(&one, 1)) - alone));
+                char *to = expected;
+
+                memset(text, 'k', n);
+                text[at] = one;
+                to = put_slice(put_slice(PUT(to, "\""), slice_make(text, at)), slice_cut(escaped, 1, escaped.len - 1));
+                to = PUT(put_slice(to, slice_from(slice_make(text, n), at + 1)), "\"");
+                if (!slice_equals(slice_make(whole, (size_t)(put_json(whole, slice_make(text, n)) - whole)),
+                                  slice_make(expected, (size_t)(to - expected))))
+                    fail_msg("%02x at %zu of %zu", c, at, n);
+            }
+}
+
+static void numbers_are_written_in_decimal(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1, i = 0; i < 40; i++, n = n * 3 + i % 2) {
+        uint64_t near[] = {n - 1, n, n + 1, UINT64_MAX - n, i ? n : 0};
+
+        for (size_t k = 0; k < sizeof near / sizeof *near; k++) {
+            char text[PUT_DECIMAL_MAX + 1], expected[PUT_DECIMAL_MAX + 1];
+
+            *put_decimal(text, near[k]) = '\0';
+            snprintf(expected, sizeof expected, "%llu", (unsigned long long)near[k]);
+            assert_string_equal(text, expected);
+        }
+    }
 }
 
 /* SipHash-2-4 with the key 00 01 ... 0f, of 00 01 ... : the vectors that Aumasson and Bernstein publish. */
@@ -59,6 +101,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(case_is_folded_of_letters_alone),
+        cmocka_unit_test(json_is_escaped_alike_wherever_it_stands),
+        cmocka_unit_test(numbers_are_written_in_decimal),
         cmocka_unit_test(the_hash_is_siphash),
     };
 
