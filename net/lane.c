@@ -228,9 +228,29 @@ static void next_epoch(struct lanes *ls)
     ls->n_busy = 0;
 }
 
+/* While nobody is at work, the turns up to the first that gives one of those who wait some time are over at once. */
+static void skip_turns(struct lanes *ls)
+{
+    uint64_t least = UINT64_MAX;
+    struct lane *lane;
+
+    TAILQ_FOREACH(lane, &ls->waiting, link) {
+        uint64_t more;
+
+        bring_up(ls, lane);
+        if (lane->credit_ns > 0)
+            return;
+        more = (uint64_t)(-lane->credit_ns / ls->quantum_ns) + 1;
+        least = more < least ? more : least;
+    }
+    if (least < UINT64_MAX)
+        ls->turn += least;
+}
+
 void lanes_turn(void *arg)
 {
     struct lanes *ls = arg;
+    bool worked = ls->current != NULL;
     struct lane *lane;
 
     if (!ls->current && !ls->asked && TAILQ_EMPTY(&ls->waiting))
@@ -240,6 +260,8 @@ void lanes_turn(void *arg)
     ls->quantum_ns = next_quantum(ls);
     next_epoch(ls);
     ls->turn++;
+    if (!worked)
+        skip_turns(ls);
     while ((lane = next_with_credit(ls)))
         let_go(lane);
     if (!TAILQ_EMPTY(&ls->waiting) && ls->loop)

@@ -3,7 +3,7 @@
  * each turn a lane may use a quantum of this thread's time; what is ready beyond that waits in the lane, in order, for
  * the next turn. So a lane with a thousand busy streams gets as much of the thread as one with ten, while both have
  * work; and nobody waits for longer than a turn while nobody else has any. Deficit round robin: who went over its quantum (one
- * TLS handshake takes more than one) has less in the next turns.
+ * TLS handshake takes more than one) has less in the next turns, which are over at once while nobody is at work.
  *
  * The thread's time is charged by lane_enter: from each call to the next it belongs to the lane that was named. That is one
  * look at the clock for each event, tens of nanoseconds; nothing is searched or allocated.

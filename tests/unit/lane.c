@@ -204,6 +204,46 @@ static void test_debt_of_who_only_asks(void **state)
     free(ls);
 }
 
+static void count(void *arg, unsigned ready)
+{
+    (void)ready;
+    ++*(int *)arg;
+}
+
+/* Who owes ten turns waits them out beside another who is at work in each; alone, no longer than it takes to see that. */
+static void check_debt(bool alone, int least, int most)
+{
+    struct lanes *ls = lanes_new(NULL, SHARE, LEAST, SHARE, read_clock);
+    struct lane lane, other;
+    int called = 0, turns = 0;
+    struct lane_seat seat = {.go = count, .arg = &called};
+
+    lane_init(&lane, ls);
+    lane_init(&other, ls);
+    lane_enter(&lane);
+    now += 10 * SHARE;
+    lane_sit(&seat, &lane);
+    assert_false(lane_admit(&seat, 1));
+    while (!called && turns++ < 1000) {
+        if (!alone) {
+            lane_enter(&other);
+            now += 1;
+        }
+        lanes_turn(ls);
+    }
+    assert_in_range(turns, least, most);
+    lane_clear(&lane);
+    lane_clear(&other);
+    free(ls);
+}
+
+static void test_debt_of_who_waits(void **state)
+{
+    (void)state;
+    check_debt(true, 1, 2);
+    check_debt(false, 10, 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_ending),
         cmocka_unit_test(test_debt_of_who_only_asks),
+        cmocka_unit_test(test_debt_of_who_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
