@@ -12,6 +12,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gateway import EXEAT, PATIENCE, Gateway, clean_environment, exeat
 
@@ -422,6 +423,54 @@ def test_reports_can_be_read(tmp_path):
     exchanges = [json.loads(line) for line in files["exchanges"].read_text().splitlines()]
     assert len([x for x in exchanges if x["answer"] != "not sent"]) == report["requests"] == len(heads)
     assert all(re.fullmatch("[0-9a-f]{64}", x["request"]) for x in exchanges)
+
+
+def recipes():
+    """{name of the file: its YAML} of the page's recipes for CI."""
+    page = (Path(__file__).parents[2] / "docs/handoff.md").read_text()
+    blocks = re.findall(r"```yaml\n# (\S+)\n(.*?)```", page[page.index("## In CI"):], re.S)
+    return {name: yaml.safe_load(text) for name, text in blocks}
+
+
+def run_as_job(tmp_path, port, script, env):
+    """The lines of a job, as a runner's shell has them; its exit status."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "exeat").symlink_to(EXEAT)
+    (tmp_path / "other.token").touch(0o600)
+    (tmp_path / "other.token").write_text(SECRET2)
+    (tmp_path / "audit.yaml").write_text("owner: { name: tests, statement: ours }\nreach: { rate: 1000, requests: 1000 }\nservices:\n"
+                                         f"  packages:\n    url: http://127.0.0.1:{port}\n    protected: [/ok]\n    credential: {{ from: \"env:READER_TOKEN\" }}\n"
+                                         "    tenant2: { from: \"file:other.token\" }\n    write: \"/{nonce}\"\n")
+    return subprocess.run(["sh", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
+                          env={**clean_environment(), **env, "PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+
+
+def test_the_recipe_for_gitlab(tmp_path):
+    job = recipes()[".gitlab-ci.yml"]["audit"]
+    with serve(weak) as (port, _):
+        done = run_as_job(tmp_path, port, "\n".join(job["script"]), {"READER_TOKEN": SECRET})
+    assert done.returncode == 1 and "does not pass" in done.stdout, done.stderr
+    assert job["artifacts"]["when"] == "always" and all((tmp_path / f).stat().st_size for f in job["artifacts"]["paths"])
+    suites = xml.etree.ElementTree.parse(tmp_path / job["artifacts"]["reports"]["junit"]).getroot()
+    assert suites.tag == "testsuites" and len(suites.findall("./testsuite/testcase/failure")) > 3
+    assert all(f.get("message") and f.get("message") in f.text for f in suites.iter("failure")), "GitLab shows the text alone"
+    assert all(float(c.get("time")) >= 0 for c in suites.iter("testcase"))
+
+
+def test_the_recipe_for_github(tmp_path):
+    workflow = recipes()[".github/workflows/audit.yml"]
+    (job,) = workflow["jobs"].values()
+    run = [s for s in job["steps"] if "run" in s]
+    upload = job["steps"][-1]
+    assert workflow["permissions"]["security-events"] == "write" and job["steps"][0]["uses"].startswith("actions/checkout@")
+    assert run[0]["env"] == {"READER_TOKEN": "${{ secrets.READER_TOKEN }}"}
+    with serve(weak) as (port, _):
+        done = run_as_job(tmp_path, port, "\n".join(s["run"] for s in run), {"READER_TOKEN": SECRET})
+    assert done.returncode == 1, done.stderr
+    assert upload["if"] == "always()" and upload["uses"].startswith("github/codeql-action/upload-sarif@")
+    (sarif,) = json.loads((tmp_path / upload["with"]["sarif_file"]).read_text())["runs"]
+    assert {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in sarif["results"]} == {"audit.yaml"}
+    assert {r["locations"][0]["physicalLocation"]["region"]["startLine"] for r in sarif["results"]} == {5}
 
 
 def test_the_page_of_checks_is_the_programs():
