@@ -454,9 +454,10 @@ static enum ahead look_ahead(struct stream *s)
         know_empty(s);
     if (!s->ssl)
         return got > 0 ? AHEAD_BYTES : AHEAD_QUIET;
-    if (got < 0)
-        return SSL_has_pending(s->ssl) ? AHEAD_BYTES : AHEAD_QUIET;
-    wire_is_ready(s->wire, false);
+    if (got < 0 && !SSL_has_pending(s->ssl))
+        return AHEAD_QUIET;
+    if (got > 0) /* else what OpenSSL holds is looked at: Go's servers send tickets together with the end of the handshake */
+        wire_is_ready(s->wire, false);
     got = SSL_peek(s->ssl, &byte, 1);
     if (got > 0 || SSL_has_pending(s->ssl))
         return AHEAD_BYTES;
