@@ -553,10 +553,13 @@ static void bury(void *arg)
     free(s);
 }
 
-void stream_close(struct stream *s, bool clean)
+/* count NULL: nobody wants to know. */
+static bool close_stream(struct stream *s, bool clean, struct meter *count)
 {
+    bool counted;
+
     if (!s || s->dead)
-        return;
+        return false;
     s->dead = true;
     lane_rise(&s->turn);
     watch_free(s->watch);
@@ -564,6 +567,7 @@ void stream_close(struct stream *s, bool clean)
     tls_close(s->ssl, clean && s->up && !s->broken && !s->shut, !clean);
     tls_close(s->under, clean && !s->broken && !s->shut, false);
     s->ssl = s->under = NULL;
+    counted = count && meter_read(s->fd, count);
     if (!clean) {
         struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
@@ -571,6 +575,17 @@ void stream_close(struct stream *s, bool clean)
     }
     close(s->fd);
     loop_defer(s->loop, bury, s);
+    return counted;
+}
+
+void stream_close(struct stream *s, bool clean)
+{
+    close_stream(s, clean, NULL);
+}
+
+bool stream_close_counted(struct stream *s, bool clean, struct meter *count)
+{
+    return close_stream(s, clean, count);
 }
 
 void stream_set_busy(struct stream *s, bool busy)

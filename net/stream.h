@@ -12,6 +12,7 @@
 #include "net/lane.h"
 #include "net/lane.h"
 #include "net/loop.h"
+#include "net/meter.h"
 
 struct stream;
 
@@ -94,6 +95,8 @@ void stream_end(struct stream *s);
  * (keeps the TLS session resumable), otherwise the peer sees a cut. Memory goes at the end of the turn.
  */
 void stream_close(struct stream *s, bool clean);
+/* The same, and what the kernel had counted on it when the last was written. False: it does not tell, or s is NULL. */
+bool stream_close_counted(struct stream *s, bool clean, struct meter *count);
 
 /*
  * TLS buffers: a busy stream keeps them (no allocation a record), an idle one gives them back (kilobytes a

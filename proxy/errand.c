@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "net/meter.h"
 
 enum { SET_MAX = DIAL_MAX, SANDBOX_MAX = 1024, LEAST_MS = 100 };
 
@@ -112,12 +113,20 @@ static void record_dial(struct errand *e, const char *outcome, enum reason reaso
                         struct record_wait *wait)
 {
     struct record_writer w = begin_record(e, RECORD_DIAL);
+    struct meter count;
 
     if (e->address.family) {
         struct buf text = {0};
 
         addr_text(&text, &e->address);
         record_text(&w, FIELD_ADDRESS, buf_slice(&text));
+        buf_free(&text);
+    }
+    if (e->fd >= 0 && meter_read(e->fd, &count)) {
+        struct buf text = {0};
+
+        addr_text(&text, &count.local);
+        record_text(&w, FIELD_LOCAL, buf_slice(&text));
         buf_free(&text);
     }
     record_text(&w, FIELD_OUTCOME, slice_of(outcome));

@@ -291,6 +291,27 @@ void evidence_edge(struct worker *k, const struct exchange *x, const struct sigh
     recorder_end(k->recorder, &w, NULL);
 }
 
+void evidence_upstream(void *worker, const struct upstream *u, const struct meter *count)
+{
+    struct worker *k = worker;
+    struct record_writer w = recorder_begin(k->recorder, RECORD_UPSTREAM);
+    struct buf local = {0};
+
+    addr_text(&local, &count->local);
+    put_text(&w, FIELD_SERVICE, u->service);
+    put_text(&w, FIELD_ADDRESS, u->address);
+    record_text(&w, FIELD_LOCAL, buf_slice(&local));
+    record_number(&w, FIELD_EXCHANGES, u->exchanges);
+    record_number(&w, FIELD_TCP_SENT, (int64_t)count->sent);
+    record_number(&w, FIELD_TCP_RECEIVED, (int64_t)count->received);
+    if (count->resent)
+        record_number(&w, FIELD_TCP_RESENT, (int64_t)count->resent);
+    if (count->unsent)
+        record_number(&w, FIELD_TCP_UNSENT, (int64_t)count->unsent);
+    recorder_end(k->recorder, &w, NULL);
+    buf_free(&local);
+}
+
 void evidence_connection(struct session *s, enum reason reason, const char *detail)
 {
     struct record_writer w = recorder_begin(s->worker->recorder, RECORD_CONNECTION);

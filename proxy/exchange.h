@@ -166,6 +166,8 @@ void evidence_decision(struct exchange *x);
 void evidence_result(struct exchange *x, const char *outcome);
 void evidence_finding(struct exchange *x, const struct hit *hit, const char *place, enum reason reason);
 void evidence_connection(struct session *s, enum reason reason, const char *detail);
+/* The end of a connection to a service (proxy/upstream.h: pool_ended); worker is the struct worker. */
+void evidence_upstream(void *worker, const struct upstream *u, const struct meter *count);
 /* Edges that were seen: once, and from then on summed. x is of whom it was seen first; NULL in sums. */
 void evidence_edge(struct worker *w, const struct exchange *x, const struct sight *s);
 /* Refusals of p that were counted, not recorded one by one. */

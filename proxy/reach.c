@@ -67,6 +67,7 @@ static enum exchange_state dialled(struct exchange *x, struct event ev)
     x->upstream = upstream_new(x->bucket, ev.fd, exchange_on_upstream, x);
     stream_set_lane(x->upstream->stream, &x->party->lane);
     snprintf(x->upstream->address, sizeof x->upstream->address, "%.*s", SLICE_ARG(ev.text));
+    snprintf(x->upstream->service, sizeof x->upstream->service, "%s", service_name(x->decision.service));
     worker_count(x->worker, COUNTER_DIALS, 1);
     return x->decision.scheme == SCHEME_HTTPS ? EXCHANGE_TRUST : reached(x);
 }

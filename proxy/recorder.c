@@ -459,7 +459,7 @@ uint64_t recorder_written(const struct recorder *r)
 struct record_writer recorder_begin(struct recorder *r, enum record_kind kind)
 {
     assert(!buf_len(&r->draft));
-    r->draft_rides = kind == RECORD_RESULT || kind == RECORD_CONNECTION;
+    r->draft_rides = kind == RECORD_RESULT || kind == RECORD_CONNECTION || kind == RECORD_UPSTREAM;
     return begin(r, kind);
 }
 

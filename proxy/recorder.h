@@ -58,7 +58,7 @@ uint64_t recorder_written(const struct recorder *r);
  *     record_id(&w, FIELD_ID, &x->id);
  *     recorder_end(r, &w, &x->wait);
  *
- * Records of kind result and connection, which tell of an end that nobody waits for, go with the next other record, or after
+ * Records of kind result, connection and upstream, which tell of an end that nobody waits for, go with the next other record, or after
  * some milliseconds; all others at the end of the turn, or a moment later when more is ready.
  * wait NULL: nobody waits (results). Such a record is kept until it is acknowledged, through refusals and restarts of
  * the scribe; above 4 MiB of them new ones are lost, counted, and told by a record of kind lost.

@@ -30,6 +30,8 @@ struct pool {
     size_t n_idle;
     uint64_t *gauge;
     struct timer *timer;
+    pool_ended *ended;
+    void *ended_arg;
 };
 
 static void *must(void *p)
@@ -95,6 +97,12 @@ struct pool *pool_new(struct loop *l, const struct pool_limits *limits, const st
     p->buckets = table_new();
     p->timer = timer_new(l, on_timer, p);
     return p;
+}
+
+void pool_tell_ends(struct pool *p, pool_ended *ended, void *arg)
+{
+    p->ended = ended;
+    p->ended_arg = arg;
 }
 
 void pool_tick(struct pool *p)
@@ -348,9 +356,15 @@ static void on_idle_event(void *arg, enum stream_event event)
 
 void upstream_close(struct upstream *u, bool clean)
 {
+    struct meter count;
+
     if (!u)
         return;
-    stream_close(u->stream, clean);
+    if (stream_close_counted(u->stream, clean, &count) && u->pool->ended) {
+        if (!clean)
+            count.unsent = 0;
+        u->pool->ended(u->pool->ended_arg, u, &count);
+    }
     message_free(u->response);
     bucket_release(u->bucket);
     free(u);

@@ -18,6 +18,7 @@ struct upstream {
     struct bucket *bucket;   /* whose key it was made for */
     char address[56];        /* dialled */
     int exchanges;           /* how many it has served */
+    char service[64];        /* which it is of, for the record of its end */
     bool warm;               /* keeps its TLS buffers */
     struct upstream *next, *prev;          /* idle: in the bucket */
     struct upstream *older, *newer;        /* idle: in the pool, by age */
@@ -35,6 +36,12 @@ struct pool_limits {
 struct pool *pool_new(struct loop *l, const struct pool_limits *limits, const struct message_limits *messages,
                       uint64_t *idle_gauge);
 void pool_free(struct pool *p);
+/*
+ * ended (kept) is told of each connection when it is closed, with what the kernel counted on it; not of one that is no TCP's.
+ * A connection that is closed unclean leaves nothing to be sent.
+ */
+typedef void pool_ended(void *arg, const struct upstream *u, const struct meter *count);
+void pool_tell_ends(struct pool *p, pool_ended *ended, void *arg);
 /* Other limits from now on; messages are for connections made from now on. */
 void pool_use_limits(struct pool *p, const struct pool_limits *limits, const struct message_limits *messages);
 /*

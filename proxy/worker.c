@@ -55,6 +55,7 @@ static void finish_if_done(struct worker *w)
     if (!w->stopping || w->finishing || w->n_sessions > 0)
         return;
     w->finishing = true;
+    pool_clear(w->pool);
     recorder_settle(w->recorder, on_settled, w);
 }
 
@@ -340,6 +341,7 @@ static bool start(struct role_context *c, struct fault *why)
         return false;
     pool = pool_limits(w);
     w->pool = pool_new(c->loop, &pool, &w->messages, &w->counters->values[COUNTER_POOLED]);
+    pool_tell_ends(w->pool, evidence_upstream, w);
     tick = timer_new(c->loop, on_tick, w);
     on_tick(w);
     gate_open(w);
