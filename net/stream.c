@@ -553,11 +553,8 @@ static void bury(void *arg)
     free(s);
 }
 
-/* count NULL: nobody wants to know. */
-static bool close_stream(struct stream *s, bool clean, struct meter *count)
+bool stream_close_counted(struct stream *s, bool clean, struct meter *count)
 {
-    bool counted;
-
     if (!s || s->dead)
         return false;
     s->dead = true;
@@ -567,25 +564,12 @@ static bool close_stream(struct stream *s, bool clean, struct meter *count)
     tls_close(s->ssl, clean && s->up && !s->broken && !s->shut, !clean);
     tls_close(s->under, clean && !s->broken && !s->shut, false);
     s->ssl = s->under = NULL;
-    counted = count && meter_read(s->fd, count);
-    if (!clean) {
-        struct linger reset = {.l_onoff = 1, .l_linger = 0};
-
-        setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    }
+    count = count && meter_read(s->fd, count) ? count : NULL;
+    if (!clean)
+        setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
     close(s->fd);
     loop_defer(s->loop, bury, s);
-    return counted;
-}
-
-void stream_close(struct stream *s, bool clean)
-{
-    close_stream(s, clean, NULL);
-}
-
-bool stream_close_counted(struct stream *s, bool clean, struct meter *count)
-{
-    return close_stream(s, clean, count);
+    return count != NULL;
 }
 
 void stream_set_busy(struct stream *s, bool busy)

@@ -94,9 +94,14 @@ void stream_end(struct stream *s);
  * Close now: what waits is dropped; with clean set, a close_notify is tried
  * (keeps the TLS session resumable), otherwise the peer sees a cut. Memory goes at the end of the turn.
  */
-void stream_close(struct stream *s, bool clean);
-/* The same, and what the kernel had counted on it when the last was written. False: it does not tell, or s is NULL. */
+static inline void stream_close(struct stream *s, bool clean);
+/* The same, and what the kernel had counted on it when the last was written (NULL: no matter). False: it does not tell, or s is NULL. */
 bool stream_close_counted(struct stream *s, bool clean, struct meter *count);
+
+static inline void stream_close(struct stream *s, bool clean)
+{
+    stream_close_counted(s, clean, NULL);
+}
 
 /*
  * TLS buffers: a busy stream keeps them (no allocation a record), an idle one gives them back (kilobytes a

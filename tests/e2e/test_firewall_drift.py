@@ -244,10 +244,10 @@ def test_two_sandboxes_of_one_bridge_never_see_each_other(bridge):
         w.neighbour.send(w.frame(a.n, a.g, p.TCP, p.tcp(a.n, a.g, k + 10 + v, 3128), by=N_MAC))
         for to in (N_MAC, p.BROADCAST):
             for target in (a.n, a.g):
-                datagram(w, a, target, 53, to=to)(k)
-        w.neighbour.send(w.frame(a.n, a.s, p.UDP, p.udp(a.n, a.s, 53, 53, b"#%d#" % k), to=S_MAC, by=N_MAC))
+                datagram(w, a, target, 5001, to=to)(k)
+        w.neighbour.send(w.frame(a.n, a.s, p.UDP, p.udp(a.n, a.s, 53, 5001, b"#%d#" % k), to=S_MAC, by=N_MAC))
         # In each other's name, to have the bridge and the gateway send the other's frames here.
-        w.wire.send(w.frame(a.n, a.g, p.UDP, p.udp(a.n, a.g, 53, 53, b"#%d#" % k), by=N_MAC))
+        w.wire.send(w.frame(a.n, a.g, p.UDP, p.udp(a.n, a.g, 53, 5001, b"#%d#" % k), by=N_MAC))
     w.wire.send(p.eth(S_MAC, p.BROADCAST, p.ARP, p.arp(2, S_MAC, N4, G4)))
     w.wire.send(p.eth(S_MAC, N_MAC, p.ARP, p.arp(2, S_MAC, G4, N4)))
     w.wire.send(p.eth(S_MAC, N_MAC, p.IP6, p.ip6(G6, N6, p.ICMP6, p.advertisement(G6, S_MAC, G6, N6), hops=255)))

@@ -14,7 +14,7 @@ import time
 from types import SimpleNamespace
 
 import packets as p
-from gateway import EXEAT, exeat
+from gateway import EXEAT
 from netns import Network
 
 G4, S4, N4, H4, O4 = "10.9.1.1", "10.9.1.2", "10.9.1.3", "10.9.1.77", "10.9.9.2"
@@ -102,7 +102,6 @@ class Walled:
         self.kind, self.steer, self.dhcp, self.interface = kind, steer, dhcp, "sb1"
         self.inner = "br0" if kind == "bridge" else self.interface
         self.config = directory / "proxy.conf"
-        self.dns = '"dns"' in exeat("config", "schema").stdout
         self.write_config(directory)
         self.net = Network("w")
         self.gateway, self.outside = self.net.host("gw"), self.net.host("out")
@@ -124,12 +123,12 @@ class Walled:
                  for n, host in ((4, G4), (6, f"[{G6}]"))]
         self.config.write_text(f"gateway: {{name: gw.test, state: {directory}}}\nlisten:\n" + "\n".join(lines) + """
   nowhere: {address: "127.0.0.1:3127"}
-""" + (f"""dns:
-  four: {{address: "{G4}:53", answer: "{G4}"}}
-  six: {{address: "[{G6}]:53", answer: "{G6}"}}
-""" if self.dns else "") + """services:
+dns:
+  four: {address: "G4:53", answer: "G4"}
+  six: {address: "[G6]:53", answer: "G6"}
+services:
   web: {hosts: [web.test], ports: [443], plain-ports: [80], allow: ["GET /**"], scope: w, audit: "waived: test"}
-""")
+""".replace("G4", G4).replace("G6", G6))
 
     def make_links(self):
         for host in (self.gateway, self.outside):
@@ -198,6 +197,14 @@ class Walled:
         s.setblocking(False)
         return s
 
+    def dns_server(self, address):
+        """At its own address: an answer from another would be none."""
+        with self.gateway.inside():
+            s = socket.socket(p.family(address), socket.SOCK_DGRAM)
+        s.bind((address, 53))
+        s.setblocking(False)
+        return s
+
     def udp(self, port):
         with self.gateway.inside():
             s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -222,8 +229,8 @@ class Walled:
             self.keep(self.tcp(address, port))
         self.steered = []
         self.open_steered()
-        self.datagrams = {port: self.keep(self.udp(port)) for port in (53, 5001, 5353)}
-        self.datagrams[67] = self.keep(self.dhcp_server())
+        self.datagrams = {port: self.keep(self.udp(port)) for port in (5001, 5353)}
+        self.datagrams |= {67: self.keep(self.dhcp_server())} | {(53, a): self.keep(self.dns_server(a)) for a in (G4, G6)}
         self.raws = [self.keep(self.raw(six, n)) for six, n in
                      ((False, p.TCP), (True, p.TCP), (False, p.ICMP), (True, p.ICMP6), (False, p.IGMP))]
 
@@ -298,7 +305,7 @@ class Walled:
         for port, s in self.datagrams.items():
             for data, source in self.received(s, True):
                 seen.local.append(b"udp:" + data)
-                if port == 53:
+                if port in ((53, G4), (53, G6)):
                     with contextlib.suppress(PermissionError):
                         s.sendto(b"answer:" + data, source)
                 if port == 67:
