@@ -171,6 +171,8 @@ static bool begin(struct lookup *l, bool late, struct fault *why)
         return false;
     l->service = text_copy(slice_of(service_name(s)));
     l->mark = service_mark(s);
+    if (service_is_shut(s))
+        return fault_reason(why, REASON_SERVICE_CLOSED, "service %s was closed by hand", l->service);
     l->allow_private = service_allows_private(s);
     if (service_address_count(s))
         return take_fixed(l, s, why);

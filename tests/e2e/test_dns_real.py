@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from dns import Client, addresses, question
-from gateway import Gateway, free_port
+from gateway import Gateway, exeat, free_port
 from resolver import GOOD, Resolver
 from test_dns import limits, metrics, record_of
 
@@ -104,6 +104,18 @@ def test_what_is_not_listed_or_no_address_is_not_looked_up(resolver, client, nam
     before = len(resolver.asked)
     assert client.ask(name, type).code in ("NXDOMAIN", "NOERROR", "REFUSED")
     assert len(resolver.asked) == before
+
+
+def test_of_a_service_that_was_closed_by_hand_nothing_is_looked_up(gateway, resolver, client):
+    exeat("service", "close", "exact", config=gateway.config)
+    try:
+        before = len(resolver.asked)
+        answer = client.ask("good.exact.test")
+        assert (answer.code, answer.words.split()[1]) == ("SERVFAIL", "service_closed") and len(resolver.asked) == before
+        assert gateway.wait_for(kind="lookup", id=record_of(gateway, answer)["id"])[0]["reason"] == "service_closed"
+    finally:
+        exeat("service", "open", "exact", config=gateway.config)
+    assert addresses(client.ask("good.exact.test")) == [GOOD]
 
 
 def test_where_it_steers_no_question_travels(gateway, resolver):

@@ -76,6 +76,7 @@ static struct bench {
     enum reason reason;
     char text[256]; /* address or detail */
     int limited;        /* answers to others than the first worker that say so */
+    enum role accused;  /* whom the porter may tell of */
     int reported, gone; /* violations; channels of workers that were dropped */
     bool own_network;
     bool malformed; /* something the porter sent; an assertion would jump out of the loop */
@@ -134,7 +135,7 @@ static inline void on_answer(void *arg, uint16_t type, struct slice payload, int
     bench.type = (enum role_message)type;
     bench.fd = fd;
     bench.id = unpack_u32(&u);
-    bench.reason = type == MSG_NOT_DIALLED ? (enum reason)unpack_u16(&u) : REASON_NONE;
+    bench.reason = type == MSG_NOT_DIALLED || type == MSG_NOT_FOUND ? (enum reason)unpack_u16(&u) : REASON_NONE;
     bench.limited += arg && (bench.reason == REASON_LIMIT_DIALS || bench.reason == REASON_LIMIT_LOOKUPS);
     text = unpack_bytes(&u);
     snprintf(bench.text, sizeof bench.text, "%.*s", SLICE_ARG(text));
@@ -271,13 +272,18 @@ static inline struct conf *read_conf(const char *listed)
     return c;
 }
 
-static inline struct channel *join_worker(int index)
+static inline struct channel *join_as(enum role role, int index)
 {
     int pair[2];
 
     assert_true(channel_pair(pair, NULL));
-    porter_ops.on_peer(&bench.context, ROLE_WORKER, index, pair[1]);
+    porter_ops.on_peer(&bench.context, role, index, pair[1]);
     return channel_new(bench.loop, pair[0], &worker_handler, index ? &bench : NULL);
+}
+
+static inline struct channel *join_worker(int index)
+{
+    return join_as(ROLE_WORKER, index);
 }
 
 static inline void on_report(void *arg, uint16_t type, struct slice payload, int fd)
@@ -285,7 +291,7 @@ static inline void on_report(void *arg, uint16_t type, struct slice payload, int
     struct unpack u = unpack_start(payload);
 
     (void)arg;
-    bench.malformed |= type != MSG_VIOLATION || fd >= 0 || unpack_u8(&u) != ROLE_WORKER || unpack_u16(&u) != 0 ||
+    bench.malformed |= type != MSG_VIOLATION || fd >= 0 || unpack_u8(&u) != bench.accused || unpack_u16(&u) != 0 ||
                        unpack_bytes(&u).len == 0 || !unpack_done(&u);
     bench.reported++;
 }
@@ -341,6 +347,7 @@ static inline int bench_set_up(void **state)
     bench.scribe = channel_new(bench.loop, pair[0], &scribe_handler, NULL);
     porter_ops.on_peer(&bench.context, ROLE_SCRIBE, 0, pair[1]);
     bench.worker = join_worker(0);
+    bench.accused = ROLE_WORKER;
     assert_true(channel_pair(pair, NULL));
     bench.context.control = channel_new(bench.loop, pair[0], &worker_handler, NULL);
     bench.supervisor = channel_new(bench.loop, pair[1], &supervisor_handler, NULL);

@@ -179,6 +179,55 @@ static void v_keys(void)
     buf_free(&out);
 }
 
+static void v_look_up_of(const char *host, const char *more)
+{
+    struct buf out = {0};
+
+    pack_u32(&out, 302);
+    pack_u64(&out, bench.says);
+    buf_append(&out, SLICE("0123456789abcdef"));
+    pack_bytes(&out, SLICE("10.0.0.2"));
+    pack_bytes(&out, slice_of(host));
+    pack_u8(&out, 0);
+    buf_text(&out, more);
+    channel_send(bench.worker, MSG_LOOKUP, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
+static void v_look_up(void)
+{
+    v_look_up_of("global.test", "");
+}
+
+static void v_look_up_upper(void)
+{
+    v_look_up_of("Global.test", "");
+}
+
+static void v_look_up_trailing(void)
+{
+    v_look_up_of("global.test", "x");
+}
+
+static void v_look_up_twice(void)
+{
+    v_look_up_of("silent.test", "");
+    v_look_up_of("silent.test", "");
+}
+
+static void v_look_up_unlisted_often(void)
+{
+    for (int i = 0; i < 65; i++) {
+        v_look_up_of("evil.test", "");
+        turn_for(5);
+    }
+}
+
+static void v_plain_dial(void)
+{
+    v_host("fixed.test", 443, "", -1);
+}
+
 static void v_unlisted_often(void)
 {
     for (uint32_t i = 0; i < 65; i++) {
@@ -200,18 +249,26 @@ static void test_violations(void **state)
     static const struct {
         const char *name;
         void (*send)(void);
+        bool usher;
     } violations[] = {
-        {"a message of another table", v_unknown},
-        {"a dial cut short", v_short},
-        {"a cancel cut short", v_cancel_short},
-        {"a host that is not canonical", v_upper},
-        {"an address in place of a name", v_literal},
-        {"port 0", v_port},
-        {"bytes behind the message", v_trailing},
-        {"a descriptor with a question", v_descriptor},
-        {"one number for two open questions", v_twice},
-        {"a dial for an issuer's keys, which is the clerk's", v_keys},
-        {"65 dials to what no service lists", v_unlisted_often},
+        {"a message of another table", v_unknown, false},
+        {"a dial cut short", v_short, false},
+        {"a cancel cut short", v_cancel_short, false},
+        {"a host that is not canonical", v_upper, false},
+        {"an address in place of a name", v_literal, false},
+        {"port 0", v_port, false},
+        {"bytes behind the message", v_trailing, false},
+        {"a descriptor with a question", v_descriptor, false},
+        {"one number for two open questions", v_twice, false},
+        {"a dial for an issuer's keys, which is the clerk's", v_keys, false},
+        {"65 dials to what no service lists", v_unlisted_often, false},
+        {"a worker that looks up, which is the usher's", v_look_up, false},
+        {"an usher that dials", v_plain_dial, true},
+        {"an usher that asks for an issuer's keys", v_keys, true},
+        {"an usher's name that is not canonical", v_look_up_upper, true},
+        {"bytes behind an usher's message", v_look_up_trailing, true},
+        {"one number for two of an usher's questions", v_look_up_twice, true},
+        {"65 look-ups of what no service lists", v_look_up_unlisted_often, true},
     };
 
     int quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -223,7 +280,8 @@ static void test_violations(void **state)
 
         if (child == 0) {
             dup2(quiet, 2);
-            bench.worker = join_worker(0); /* its pair is not shared with the process that tests */
+            bench.accused = violations[i].usher ? ROLE_USHER : ROLE_WORKER;
+            bench.worker = join_as(bench.accused, 0); /* its pair is not shared with the process that tests */
             violations[i].send();
             turn_for(100);
             _exit(bench.reported == 1 && bench.gone == 1 && other_is_served() && !bench.malformed ? 0 : 1);

@@ -395,6 +395,10 @@ static const struct broken_row {
     {"a worker writes no boot", ROLE_WORKER, MSG_RECORDS, 5, 0, 1, RECORD_BOOT, 1, 42},
     {"a worker revokes nothing", ROLE_WORKER, MSG_RECORDS, 5, 0, 1, RECORD_REVOCATION, 1, 42},
     {"the porter decides nothing", ROLE_PORTER, MSG_RECORDS, 5, 0, 1, RECORD_DECISION, 1, 42},
+    {"the usher writes questions", ROLE_USHER, MSG_RECORDS, 5, 0, 1, RECORD_QUESTION, 1, 0},
+    {"the usher decides no request", ROLE_USHER, MSG_RECORDS, 5, 0, 1, RECORD_DECISION, 1, 42},
+    {"the usher looks nothing up", ROLE_USHER, MSG_RECORDS, 5, 0, 1, RECORD_LOOKUP, 1, 42},
+    {"a worker writes no question", ROLE_WORKER, MSG_RECORDS, 5, 0, 1, RECORD_QUESTION, 1, 42},
     {"nobody but us says shutdown", ROLE_KEEPER, MSG_RECORDS, 5, 0, 1, RECORD_SHUTDOWN, 1, 42},
 };
 
