@@ -72,10 +72,10 @@ static bool has_doors(const struct plan *p, int family, bool udp)
     return false;
 }
 
-/* "{ 10.0.0.1 . 3128, 10.0.0.1 . 3129 } " */
-static void put_doors(struct writer *w, int family, bool udp)
+/* "10.0.0.1 . 3128, 10.0.0.1 . 3129" */
+static void put_places(struct writer *w, int family, bool udp)
 {
-    const char *before = "{ ";
+    const char *before = "";
 
     for (size_t i = 0; i < w->p->n_doors; i++) {
         const struct plan_door *d = &w->p->doors[i];
@@ -87,7 +87,28 @@ static void put_doors(struct writer *w, int family, bool udp)
         buf_printf(w->out, " . %u", (unsigned)d->at.port);
         before = ", ";
     }
+}
+
+static void put_doors(struct writer *w, int family, bool udp)
+{
+    buf_text(w->out, "{ ");
+    put_places(w, family, udp);
     buf_text(w->out, " } ");
+}
+
+/* Where its DHCP goes, behind other places. */
+static void put_dhcp_places(struct writer *w)
+{
+    const struct plan_addresses *g = &w->p->gateways;
+
+    buf_text(w->out, ", 255.255.255.255 . 67");
+    for (size_t i = 0; i < g->n; i++) {
+        if (g->list[i].family != AF_INET)
+            continue;
+        buf_text(w->out, ", ");
+        addr_ip_text(w->out, &g->list[i]);
+        buf_text(w->out, " . 67");
+    }
 }
 
 static void begin(struct writer *w)
@@ -351,15 +372,29 @@ static void steering(struct writer *w)
         if (is_steered(w->p, families[f]))
             steer_one(w, families[f]);
     end_chain(w);
+}
+
+static void arrive_one(struct writer *w, int family, bool udp)
+{
+    if (!has_doors(w->p, family, udp))
+        return;
+    begin(w);
+    from(w, family);
+    buf_printf(w->out, "meta mark 0x%08" PRIx32 " %s daddr . %s dport != { ", (uint32_t)RULESET_MARK, proto(family), udp ? "udp" : "tcp");
+    put_places(w, family, udp);
+    if (udp && family == AF_INET && w->p->dhcp)
+        put_dhcp_places(w);
+    buf_text(w->out, " } ");
+    end(w, "goto refuse", udp ? "DNS goes to no other port of this host" : "what was not steered goes to no port of this host");
+}
+
+/* Rules of others may translate addresses on the way (a host-wide redirect of port 53, a published container), and steering may find nobody. */
+static void arrival(struct writer *w)
+{
     begin_base(w, "arrive", "filter", "input", 0);
     for (size_t f = 0; f < 2; f++) {
-        if (!is_steered(w->p, families[f]))
-            continue;
-        begin(w);
-        from(w, families[f]);
-        buf_printf(w->out, "meta mark 0x%08" PRIx32 " %s daddr . tcp dport != ", (uint32_t)RULESET_MARK, proto(families[f]));
-        put_doors(w, families[f], false);
-        end(w, "goto refuse", "what was not steered goes to no port of this host");
+        arrive_one(w, families[f], false);
+        arrive_one(w, families[f], true);
     }
     end_chain(w);
 }
@@ -393,6 +428,7 @@ static void inet_table(struct writer *w)
     if (!w->p->bridge[0])
         guard(w);
     steering(w);
+    arrival(w);
     begin_base(w, "forward", "filter", "forward", 0);
     each(w, from, "goto refuse", "nothing goes on from here");
     each(w, to, "goto refuse", "nothing comes from elsewhere");

@@ -349,6 +349,23 @@ def without_listener(w):
     return found
 
 
+def translated(w):
+    """Rules of somebody else's send all that goes to a listener's port, and to DNS, to another of this host."""
+    found, sent, seen = {}, [], w.watch()
+    w.nft("table inet other {\n chain c {\n type nat hook prerouting priority -100;\n tcp dport 3128 redirect to :22\n"
+          " udp dport 53 redirect to :5001\n }\n}")
+    for v, a in SETS.items():
+        sent.append((v, next(numbers), next(numbers)))
+        syn(w, a, a.g, 3128)(sent[-1][1])
+        datagram(w, a, a.g, 53)(sent[-1][2])
+    w.settle(seen)
+    w.nft("delete", "table", "inet", "other")
+    for v, tcp, udp in sent:
+        found[f"another port of the host, where others translate a listener's, IPv{v}"] = answered(seen, tcp)
+        found[f"another port of the host, where others translate DNS's, IPv{v}"] = arrived(seen, udp)
+    return found
+
+
 def moved(w):
     """The gateway's address has gone to another machine, and the way there leads through this host."""
     sent, seen = [], w.watch()
@@ -373,7 +390,7 @@ def without_netdev(w):
     return {"a listener, when the interface has lost its rules": answered(seen, k)}
 
 
-PHASES = [tell_logs, ask_all, seek_sandbox, without_listener, moved, without_netdev]
+PHASES = [tell_logs, ask_all, seek_sandbox, without_listener, translated, moved, without_netdev]
 
 
 def outcomes(w):
@@ -389,6 +406,8 @@ def expected(w):
     want |= {"a fragment is put together by nobody": "refused", "a listener, when the interface has lost its rules": "refused"}
     for v in SETS:
         want |= {f"a sandbox that has to be looked for, IPv{v}": "answered", f"a listener whose address has moved, IPv{v}": "refused"}
+        for name in ("a listener's", "DNS's"):
+            want[f"another port of the host, where others translate {name}, IPv{v}"] = "refused"
         if w.steer:
             want[f"the host's own HTTPS, while the transparent listener is down, IPv{v}"] = "refused"
     return want
