@@ -74,7 +74,7 @@ static bool add_dns(struct choice *c, const struct conf *conf, struct fault *why
         const struct conf_item *d = conf_item(conf, "dns", i);
         struct addr at;
 
-        if (!is_for_it(c, conf_name(d), NULL))
+        if (!is_for_it(c, conf_name(d), conf_text(d, "sandbox")))
             continue;
         if (!addr_parse(slice_of(conf_text(d, "address")), &at))
             return conf_refuse(d, "address", -1, why, "dns.%s: expected an address such as 10.0.0.1:53", conf_name(d));

@@ -83,6 +83,46 @@ static bool add_routing(const struct plan *p, struct fault *why)
     return true;
 }
 
+/* The interface that the guard of a ruleset names: `iifname "vm1" meta mark != ...`; empty: there is none. */
+static struct slice guarded(struct slice listing)
+{
+    struct slice left = listing, line, name;
+
+    while (slice_next(&left, '\n', &line)) {
+        line = slice_trim(line);
+        if (!slice_starts(line, SLICE("iifname \"")) || slice_search(line, SLICE(" meta mark != ")) < 0)
+            continue;
+        line = slice_from(line, strlen("iifname \""));
+        slice_next(&line, '"', &name);
+        return name;
+    }
+    return slice_make("", 0);
+}
+
+/* A ruleset of that name at another interface would go, and whoever is behind that would be let out. */
+static bool is_free(const struct plan *p, struct fault *why)
+{
+    struct buf table = {0}, there = {0};
+    char other[IFNAMSIZ] = "";
+    struct link_facts facts = {0};
+    struct slice name;
+    bool ok;
+
+    ruleset_table(p->name, &table);
+    buf_char(&table, '\0');
+    ok = kernel_list(buf_slice(&table).ptr, &there, why);
+    name = guarded(buf_slice(&there));
+    if (ok && name.len < sizeof other && !slice_is(name, p->interface))
+        memcpy(other, name.ptr, name.len);
+    buf_free(&table);
+    buf_free(&there);
+    ok = ok && (!other[0] || link_look(other, &facts, why));
+    if (ok && facts.exists)
+        return fault_set(why, FAULT_USAGE, "firewall %s is in force at %s, and this would take it away from there: give this one another "
+                         "--name, or remove that one first", p->name, other);
+    return ok;
+}
+
 bool firewall_apply(const struct plan *p, struct fault *why)
 {
     struct buf text = {0};
@@ -94,6 +134,8 @@ bool firewall_apply(const struct plan *p, struct fault *why)
         return false;
     if (says[0])
         return fault_set(why, FAULT_MISSING, "%s", says);
+    if (!is_free(p, why))
+        return false;
     ruleset_write(p, &text);
     ok = add_routing(p, why) && kernel_run(buf_slice(&text), why);
     buf_free(&text);

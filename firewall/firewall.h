@@ -11,6 +11,7 @@
 /*
  * Put the plan's rules in force, in place of earlier ones of its name, with no moment without. False and why: nothing was changed,
  * earlier ones still hold.
+ * FAULT_USAGE: those of its name are of another interface.
  */
 bool firewall_apply(const struct plan *p, struct fault *why);
 

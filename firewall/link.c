@@ -200,14 +200,35 @@ struct sought {
     bool rule, route;
 };
 
+/* What a routing rule asks for; is_narrow: more than a mark. */
+struct rule_facts {
+    uint32_t mark, mask, table;
+    bool is_narrow;
+};
+
 static int on_rule_attribute(const struct nlattr *attribute, void *arg)
 {
-    uint32_t *values = arg;
+    struct rule_facts *r = arg;
 
-    if (mnl_attr_get_type(attribute) == FRA_FWMARK)
-        values[0] = mnl_attr_get_u32(attribute);
-    if (mnl_attr_get_type(attribute) == FRA_TABLE)
-        values[1] = mnl_attr_get_u32(attribute);
+    switch (mnl_attr_get_type(attribute)) {
+    case FRA_FWMARK:
+        r->mark = mnl_attr_get_u32(attribute);
+        break;
+    case FRA_FWMASK:
+        r->mask = mnl_attr_get_u32(attribute);
+        break;
+    case FRA_TABLE:
+        r->table = mnl_attr_get_u32(attribute);
+        break;
+    case FRA_PRIORITY:
+    case FRA_PROTOCOL:
+    case FRA_SUPPRESS_PREFIXLEN:
+    case FRA_SUPPRESS_IFGROUP:
+    case FRA_PAD:
+        break;
+    default: /* an interface, a protocol, a port, a user */
+        r->is_narrow = true;
+    }
     return MNL_CB_OK;
 }
 
@@ -215,11 +236,12 @@ static int on_rule(const struct nlmsghdr *message, void *arg)
 {
     const struct fib_rule_hdr *rule = mnl_nlmsg_get_payload(message);
     struct sought *sought = arg;
-    uint32_t values[2] = {0, rule->table};
+    struct rule_facts r = {.mask = UINT32_MAX, .table = rule->table};
 
-    mnl_attr_parse(message, sizeof *rule, on_rule_attribute, values);
-    if (rule->family == sought->s->family && rule->action == FR_ACT_TO_TBL && values[0] == sought->s->mark &&
-        values[1] == sought->s->table)
+    mnl_attr_parse(message, sizeof *rule, on_rule_attribute, &r);
+    r.is_narrow |= rule->src_len || rule->dst_len || rule->tos || (rule->flags & FIB_RULE_INVERT);
+    if (rule->family == sought->s->family && rule->action == FR_ACT_TO_TBL && r.mark == sought->s->mark && r.mask == UINT32_MAX &&
+        r.table == sought->s->table && !r.is_narrow)
         sought->rule = true;
     return MNL_CB_OK;
 }

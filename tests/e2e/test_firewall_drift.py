@@ -153,6 +153,12 @@ def test_an_interface_that_is_gone_is_drift(tmp_path_factory):
         assert refused.returncode == 2 and "nothing was changed; a sandbox must not start at sb1" in refused.stderr
 
 
+SIMILAR = {
+    "for another interface": ["fwmark", "0x65780001", "iif", "uplink", "lookup", "25976"],
+    "of a part of the mark": ["fwmark", "0x65780001/0xffff0000", "lookup", "25976"],
+    "for what has no such mark": ["not", "fwmark", "0x65780001", "lookup", "25976"],
+    "from one source": ["from", "10.0.0.0/8", "fwmark", "0x65780001", "lookup", "25976"],
+}
 ROUTING = {"rule": ("rule", "del", "fwmark", "0x65780001"), "route": ("route", "flush", "table", "25976")}
 
 
@@ -166,6 +172,18 @@ def test_the_routing_that_tproxy_needs_is_checked(tproxy, what, family):
     assert done.returncode == 1 and f"routing: TPROXY's {what} is gone: ip{' -6' if family == 6 else ''} {what} add " in done.stdout
     fix = next(line.split(": ip ")[1] for line in done.stdout.splitlines() if line.startswith("routing"))
     tproxy.gateway.ip(*fix.split())
+    tproxy.firewall("check")
+
+
+@pytest.mark.parametrize("name", SIMILAR)
+def test_a_rule_that_is_like_it_is_not_it(tproxy, name):
+    tproxy.firewall("apply")
+    tproxy.gateway.ip(*ROUTING["rule"])
+    tproxy.gateway.ip("rule", "add", *SIMILAR[name])
+    done = tproxy.firewall("check", check=False)
+    tproxy.gateway.ip("rule", "del", *SIMILAR[name])
+    assert done.returncode == 1 and "routing: TPROXY's rule is gone" in done.stdout
+    tproxy.firewall("apply")
     tproxy.firewall("check")
 
 
@@ -211,6 +229,24 @@ def test_it_is_replaced_with_no_moment_open(redirect):
     redirect.settle(seen)
     assert len(sent) > 100
     assert not [f for f in seen.far if f.source in (S4, SETS[6].s)] and not [d for d in seen.local if d.startswith(b"udp:")]
+
+
+def test_a_name_is_not_taken_from_another_interface(redirect, bridge):
+    """Whoever is behind that one would be let out, and nobody told."""
+    for w, inner, other in ((redirect, [], "uplink"), (bridge, ["--bridge", "br0", "--mac", N_MAC], "sb2")):
+        w.firewall("apply")
+        words = [EXEAT, "-c", w.config, "firewall", "apply", "--interface", other, "--source", N4, *inner]
+        done = w.gateway.run(*words, "--name", "sb1")
+        assert done.returncode == 2 and "firewall sb1 is in force at sb1, and this would take it away from there" in done.stderr
+        w.firewall("check")
+        assert w.gateway.run(*words, "--name", "apart").returncode == 0
+        assert w.gateway.run(EXEAT, "firewall", "remove", "--name", "apart").returncode == 0
+    redirect.gateway.ip("link", "add", "gone", "type", "veth", "peer", "name", "gone2")
+    words = [EXEAT, "-c", redirect.config, "firewall", "apply", "--source", N4, "--name", "left"]
+    assert redirect.gateway.run(*words, "--interface", "gone").returncode == 0
+    redirect.gateway.ip("link", "del", "gone")
+    assert redirect.gateway.run(*words, "--interface", "uplink").returncode == 0  # nobody is behind what is not there
+    assert redirect.gateway.run(EXEAT, "firewall", "remove", "--name", "left").returncode == 0
 
 
 def test_the_text_of_print_does_what_apply_does(redirect):
@@ -286,6 +322,10 @@ listen:
   anothers: {address: "10.0.0.1:3141", sandbox: vm2}
   takes-all: {address: "10.0.0.1:3129", mode: transparent}
   socket: {address: "unix:/run/x.sock", sandbox: vm1}
+dns:
+  asked: {address: "10.0.0.1:53", answer: 10.0.0.1}
+  asked-by-one: {address: "10.0.0.1:5301", answer: 10.0.0.1, sandbox: vm1}
+  asked-by-another: {address: "10.0.0.1:5302", answer: 10.0.0.1, sandbox: vm2}
 services:
   a: {hosts: [a.test], ports: [8443, 443], allow: ["GET /**"], scope: a, audit: "waived: test"}
   b: {hosts: [b.test], allow: ["GET /**"], scope: b, audit: "waived: test"}
@@ -293,8 +333,9 @@ services:
 """
 BASE = ["--interface", "vm1", "--source", "10.0.0.2"]
 PRINTED = {
-    "all but what is another's": ([], "10.0.0.1:3128, 10.0.0.1:3129, 10.0.0.1:3130"),
-    "with its own": (["--sandbox", "vm1"], "10.0.0.1:3128, 10.0.0.1:3129, 10.0.0.1:3130, 10.0.0.1:3140"),
+    "all but what is another's": ([], "10.0.0.1:53, 10.0.0.1:3128, 10.0.0.1:3129, 10.0.0.1:3130, 10.0.0.1:53/udp"),
+    "with its own": (["--sandbox", "vm1"], "10.0.0.1:53, 10.0.0.1:3128, 10.0.0.1:3129, 10.0.0.1:3130, 10.0.0.1:3140, "
+                     "10.0.0.1:5301, 10.0.0.1:53/udp, 10.0.0.1:5301/udp"),
     "one that is named": (["--listener", "explicit"], "10.0.0.1:3128"),
     "another's that is named": (["--listener", "anothers"], "10.0.0.1:3141"),
     "at another address": (["--gateway", "10.9.9.9"], "10.9.9.9:3130"),
