@@ -80,16 +80,20 @@ static void ask_gate(struct flow *f, struct slice bytes, uint64_t *safe)
         *safe = open;
 }
 
+static struct hit look(struct scan *scan, struct slice bytes, bool whole, uint64_t *safe)
+{
+    return whole ? scan_feed_whole(scan, bytes, safe) : scan_feed(scan, bytes, safe);
+}
+
 struct hit flow_data(struct flow *f, struct slice bytes)
 {
     uint64_t safe = 0;
     bool whole = f->length && bytes.len == f->length && !f->total;
-    struct hit (*feed)(struct scan *, struct slice, uint64_t *) = whole ? scan_feed_whole : scan_feed;
-    struct hit hit = feed(f->scan, bytes, &safe);
+    struct hit hit = look(f->scan, bytes, whole, &safe);
 
     f->total += bytes.len;
     if (f->guard)
-        f->caught = feed(f->guard, bytes, &safe);
+        f->caught = look(f->guard, bytes, whole, &safe);
     else if (!f->holds)
         safe = f->total;
     if (f->gate)
