@@ -25,15 +25,54 @@ static bool gateway_opens(struct audit *a)
     return false;
 }
 
-/* Did the gateway refuse all of it? Then what no longer applies is what it keeps sandboxes from. */
+/* Why the gateway refused x, "403 exeat path_not_allowed 7f3a9c"; REASON_NONE: it did not, or does not say. */
+static enum reason refusal_of(const struct turn *x)
+{
+    struct slice head = buf_slice(&x->head), line, word;
+    enum reason found = REASON_NONE;
+
+    if (!slice_next(&head, '\r', &line) || !slice_next(&line, ' ', &word) || !slice_next(&line, ' ', &word) || !slice_next(&line, ' ', &word) || !slice_is(word, "exeat") ||
+        !slice_next(&line, ' ', &word) || !reason_find(word, &found))
+        return REASON_NONE;
+    return found;
+}
+
+/* Did the gateway refuse who asks, whatever it is that is asked? That covers nothing. */
+static bool is_shut_out(const struct turn *x)
+{
+    enum reason why = refusal_of(x);
+    bool says_nothing = why == REASON_NONE && buf_len(&x->head) == 0; /* of a tunnel only the status is known */
+
+    return why == REASON_TOKEN_EXPIRED || why == REASON_TOKEN_REVOKED || why == REASON_TOKEN_SPENT || why == REASON_TOKEN_FAILURES || why == REASON_SANDBOX_QUARANTINED || why == REASON_HANDOFF_UNATTESTED ||
+           why == REASON_IDENTITY_SHARED || (why != REASON_NONE && (x->status == 429 || x->status == 503)) || (says_nothing && turn_answered(x) && (x->status == 407 || x->status == 429 || x->status == 503));
+}
+
+static const struct turn *find_shut_out(const struct evidence *e)
+{
+    for (size_t i = 0; i < e->n; i++)
+        if (is_shut_out(e->list[i]))
+            return e->list[i];
+    return NULL;
+}
+
+/* Did the gateway refuse all of it? Then nothing that the check asks for gets anywhere, whatever its judge makes of so little. */
 static bool was_refused(const struct evidence *e)
 {
-    struct slice value;
-
     for (size_t i = 0; i < e->n; i++)
-        if (!turn_is_refusal(e->list[i]) || !turn_field(e->list[i], "Proxy-Status", 0, &value))
+        if (refusal_of(e->list[i]) == REASON_NONE)
             return false;
     return true;
+}
+
+/* Of the judge's word. */
+static bool is_good(struct audit_result *again)
+{
+    const struct turn *shut = find_shut_out(&again->evidence);
+    enum verdict v = again->finding.verdict;
+
+    if (shut)
+        finding_set(&again->finding, VERDICT_INCONCLUSIVE, "the gateway refused who asked, not what was asked: %d %s", shut->status, reason_code(refusal_of(shut)));
+    return !shut && again->evidence.n > 0 && (v == VERDICT_PASS || ((v == VERDICT_NA || v == VERDICT_INCONCLUSIVE) && was_refused(&again->evidence)));
 }
 
 /*
@@ -43,6 +82,7 @@ static bool was_refused(const struct evidence *e)
 static bool is_good_through(struct audit *a, struct audit_result *r, bool is_bare)
 {
     struct audit_result again = {.check = r->check, .group = r->group};
+    bool good;
 
     again.evidence.audit = a;
     again.evidence.target = a->target;
@@ -53,10 +93,11 @@ static bool is_good_through(struct audit *a, struct audit_result *r, bool is_bar
     if (r->evidence.n_hits || r->evidence.n_upstream_hits) /* who came at first may come again, and late */
         trial_settle(a);
     trial_judge(a, &again);
+    good = is_good(&again);
     evidence_clear(&r->through);
     r->through = again.evidence;
     r->through_finding = again.finding;
-    return r->through.n > 0 && (again.finding.verdict == VERDICT_PASS || (again.finding.verdict == VERDICT_NA && was_refused(&r->through)));
+    return good;
 }
 
 static void ask_again(struct audit *a, struct audit_result *r)

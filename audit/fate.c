@@ -71,26 +71,23 @@ static struct fate fields_fate(const struct service *s, const struct field *list
     return n ? (struct fate){FATE_PLAIN, REASON_ALLOWED} : passes;
 }
 
-static struct fate judge(const struct policy *p, const struct turn *x, struct request *r, struct field *list, size_t n)
+static struct fate judge(const struct policy *p, const struct turn *x, const struct request *r)
 {
-    struct head head = {.fields = list, .n_fields = n};
     struct identity *who = somebody(p);
-    struct decision d;
+    struct decision d = authorize(p, who, r, clock_wall_s(), NULL);
 
-    r->head = &head;
-    d = authorize(p, who, r, clock_wall_s(), NULL);
     identity_unref(who);
     if (!d.allowed)
         return refused(d.reason);
     if (x->asked.body_len > service_body_limit(d.service))
         return refused(REASON_BODY_TOO_LARGE);
-    return fields_fate(d.service, list, n);
+    return fields_fate(d.service, r->head->fields, r->head->n_fields);
 }
 
 struct fate fate_of(const struct policy *p, const struct target *t, const struct turn *x)
 {
     struct field list[OWN_FIELDS];
-    size_t n = add_credential(t, x, list, split_fields(slice_of(x->asked.fields), list));
+    const struct head head = {.fields = list, .n_fields = add_credential(t, x, list, split_fields(slice_of(x->asked.fields), list))};
     struct request r = {0};
     struct fault why = {0};
     struct buf url = {0};
@@ -103,10 +100,12 @@ struct fate fate_of(const struct policy *p, const struct target *t, const struct
     if (strlen(x->asked.path) > TARGET_MAX)
         return refused(REASON_HEAD_TOO_LARGE);
     url_of(t, x, &url);
-    if (request_from_url(&r, slice_of(x->method), buf_slice(&url), &why))
-        f = judge(p, x, &r, list, n);
-    else
+    if (request_from_url(&r, slice_of(x->method), buf_slice(&url), &why)) {
+        r.head = &head;
+        f = judge(p, x, &r);
+    } else {
         f = refused(why.reason);
+    }
     request_clear(&r);
     buf_free(&url);
     return f;

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define TOKEN_ENDPOINT "what a token is exchanged for is the token endpoint's to decide"
 #define OWN_ADDRESS    "the gateway's address is the one that it asks from"
 #define OWN_CACHE      "what it keeps, and for how long, is its own to decide"
 
@@ -45,11 +44,11 @@ static const struct remedy table[] = {
     {"AS-8", REMEDY_REQUESTS, NULL},
     {"AS-9", REMEDY_REQUESTS, NULL},
     {"AS-10", REMEDY_REQUESTS, NULL},
-    {"DE-1", REMEDY_NONE, TOKEN_ENDPOINT},
-    {"DE-2", REMEDY_NONE, TOKEN_ENDPOINT},
-    {"DE-3", REMEDY_NONE, TOKEN_ENDPOINT},
-    {"DE-4", REMEDY_NONE, TOKEN_ENDPOINT},
-    {"DE-5", REMEDY_NONE, TOKEN_ENDPOINT},
+    {"DE-1", REMEDY_REQUESTS, NULL},
+    {"DE-2", REMEDY_REQUESTS, NULL},
+    {"DE-3", REMEDY_REQUESTS, NULL},
+    {"DE-4", REMEDY_REQUESTS, NULL},
+    {"DE-5", REMEDY_REQUESTS, NULL},
     {"RP-1", REMEDY_NONE, "a bearer credential can be shown twice"},
     {"RP-2", REMEDY_REQUESTS, NULL},
     {"RP-3", REMEDY_REQUESTS, NULL},

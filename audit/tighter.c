@@ -104,6 +104,15 @@ static bool has_deny(const struct tighter *t, const char *rule)
     return false;
 }
 
+static void remove_deny(struct tighter *t, size_t i)
+{
+    free(t->denies[i].rule);
+    t->n_denies--;
+    memmove(&t->denies[i], &t->denies[i + 1], (t->n_denies - i) * sizeof *t->denies);
+    t->on &= t->n_denies ? ~0u : ~BIT(LINE_DENY);
+    t->why = (struct fault){0};
+}
+
 /* Add one, unless clients need it, or it cannot be said as a rule. */
 static void add_deny(struct tighter *t, size_t result, const struct turn *x)
 {
@@ -119,11 +128,23 @@ static void add_deny(struct tighter *t, size_t result, const struct turn *x)
         t->on |= BIT(LINE_DENY);
         if (compile(t) && serves_clients(t))
             return;
-        t->why = (struct fault){0};
-        t->n_denies--;
-        t->on &= t->n_denies ? ~0u : ~BIT(LINE_DENY);
+        remove_deny(t, t->n_denies - 1);
+        compile(t);
+        return;
     }
     free(t->denies[t->n_denies].rule);
+}
+
+/* A rule that did not close what it was for closes nothing that it should. */
+static void drop_idle_denies(struct tighter *t)
+{
+    size_t n = t->n_denies;
+
+    for (size_t i = n; i-- > 0;)
+        if (t->of[t->denies[i].result].claim == CLAIM_SERVICE)
+            remove_deny(t, i);
+    if (t->n_denies < n && compile(t))
+        tighter_try_all(t);
 }
 
 /* What came through by a path of its own is denied by it. */
@@ -205,8 +226,10 @@ struct tighter *tighter_make(const struct audit *a)
     tighter_try_all(t);
     deny_what_passes(t);
     turn_lines_on(t);
-    if (compile(t))
-        tighter_try_all(t);
+    if (!compile(t))
+        return t;
+    tighter_try_all(t);
+    drop_idle_denies(t);
     return t;
 }
 

@@ -215,7 +215,7 @@ static void rehearse(const struct tighter *t, enum remedy_how how, const struct 
             add_line(t, how, of, x, f);
         rehearsal_refuse(h, i, f.kind == FATE_REFUSED ? reason_get(f.reason)->status : 502);
     }
-    if (n && rehearsal_is_good(h, r->check))
+    if (n && (n == r->evidence.n || rehearsal_is_good(h, r->check))) /* of nothing no judge can tell, and nothing it is */
         of->claim = of->lines ? CLAIM_LINES : CLAIM_ITSELF;
     else
         of->passes = through;

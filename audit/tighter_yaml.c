@@ -161,7 +161,7 @@ static void put_denies(const struct tighter *t, struct buf *out)
     for (size_t i = 0; i < t->n_denies; i++) {
         buf_text(out, "      - ");
         text_json(out, slice_of(t->denies[i].rule));
-        buf_printf(out, "  # %s\n", audit_result(t->audit, t->denies[i].result)->check->id);
+        buf_printf(out, "  # covers %s\n", audit_result(t->audit, t->denies[i].result)->check->id);
     }
 }
 

@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 
+enum { CONTENT_KEPT = 4096 };
+
 static char *copy_fields(const struct probe *p)
 {
     struct buf out = {0};
@@ -34,7 +36,7 @@ struct turn *turn_new(const struct probe *p)
     x->variant = text_copy(slice_of(p->variant));
     x->method = text_copy(slice_of(p->method ? p->method : "GET"));
     x->shown = text_copy(p->has_secret ? SLICE("[a secret is in it]") : slice_of(p->path));
-    x->asked = (struct asked){.base = p->base, .is_bare = p->is_bare, .path = text_copy(slice_of(p->path)), .fields = copy_fields(p), .inside = text_copy(p->inside), .body_len = p->body.len};
+    x->asked = (struct asked){.base = p->base, .is_bare = p->is_bare, .path = text_copy(slice_of(p->path)), .fields = copy_fields(p), .content = text_copy(slice_cut(p->inside.len ? p->inside : p->body, 0, CONTENT_KEPT)), .body_len = p->body.len};
     if (p->host)
         x->asked.host = text_copy(slice_of(p->host));
     return x;
@@ -47,7 +49,7 @@ void turn_free(struct turn *x)
     wipe(x->asked.path);
     wipe(x->asked.host);
     wipe(x->asked.fields);
-    wipe(x->asked.inside);
+    wipe(x->asked.content);
     free(x->variant);
     free(x->method);
     free(x->shown);
@@ -76,7 +78,7 @@ bool turn_field(const struct turn *x, const char *name, size_t n, struct slice *
 
 bool turn_names(const struct turn *x, const char *text)
 {
-    return strstr(x->asked.path, text) || strstr(x->asked.fields, text) || strstr(x->asked.inside, text) || (x->asked.host && strstr(x->asked.host, text));
+    return strstr(x->asked.path, text) || strstr(x->asked.fields, text) || strstr(x->asked.content, text) || (x->asked.host && strstr(x->asked.host, text));
 }
 
 bool turn_answered(const struct turn *x)

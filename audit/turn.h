@@ -67,7 +67,7 @@ struct turn {
         bool is_bare;
         char *path, *host;  /* host NULL: what belongs to the path */
         char *fields;       /* "Name: value\n" each */
-        char *inside;       /* what went through a tunnel */
+        char *content;      /* the beginning of the body, or what went through a tunnel */
         size_t body_len;
     } asked;
 };
@@ -77,7 +77,7 @@ void turn_free(struct turn *x);
 
 /* The value of the nth (0: first) field of this name, trimmed; false when there is none. */
 bool turn_field(const struct turn *x, const char *name, size_t n, struct slice *value);
-/* Is this text in the probe: its path, Host or fields? */
+/* Is this text in the probe: its path, Host, fields or content? */
 bool turn_names(const struct turn *x, const char *text);
 bool turn_answered(const struct turn *x);
 bool turn_is_2xx(const struct turn *x);

@@ -162,3 +162,16 @@ def test_what_it_claims_is_covered_with_it_and_not_without(service, found, tmp_p
     if tight:
         assert any(r.field("authorization") == "Bearer " + SECRET and r.field("via") for r in service.origin.requests), "the gateway puts the credential in"
     assert SECRET not in json.dumps(checks)
+
+
+def test_a_gateway_that_refuses_who_asks_covers_nothing(service, found, tmp_path):
+    """Its token is good for one request, the first: what is refused afterwards says nothing of the rules."""
+    gateway = Gateway(tmp_path / "gw", service.policy.read_text().partition("services:\n")[2] + WAIVED)
+    gateway.config.write_text(gateway.config.read_text().replace("leeway: 0s}", "leeway: 0s, single-use: true}"))
+    try:
+        gateway.start()
+        checks = service.through(gateway)
+    finally:
+        gateway.stop()
+    for c in found["policy"]["covers"] + found["policy"]["by-itself"]:
+        assert not checks[c]["covered"] and checks[c]["through"]["note"].startswith("the gateway refused who asked, not what was asked: 407"), checks[c]
