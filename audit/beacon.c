@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "audit/beacon_answer.h"
+#include "audit/beacon_name.h"
 #include "audit/turn.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -20,6 +21,7 @@ struct rule {
     char nonce[NONCE_LEN + 1];
     enum act act;
     char *to;
+    size_t asked; /* of ACT_REBIND */
 };
 
 struct guest {
@@ -33,6 +35,7 @@ struct guest {
 struct beacon {
     const struct target *target;
     int fds[PLACES_MAX];
+    int names; /* of the zone's name server; -1: none */
     struct guest guests[GUESTS_MAX];
     pthread_t thread;
     bool is_running;
@@ -213,6 +216,51 @@ static void send_away(struct beacon *b)
         }
 }
 
+/* ---- names ---- */
+
+/* Who asks for a name has looked it up; the address is the listener's, or what the rule says. */
+static bool address_of(struct beacon *b, const struct dns_question *q, const char *host, struct addr *out)
+{
+    struct rule *r = (struct rule *)rule_of(b, slice_of(host), false);
+    bool has = r && r->act == ACT_REBIND && q->type == DNS_A && beacon_name_pick(r->to, r->asked++, out);
+
+    if (r && r->act == ACT_REBIND)
+        return has;
+    for (size_t i = 0; i < b->target->n_places && !has; i++)
+        if ((has = !b->target->places[i].is_upstream && b->target->places[i].at.family == AF_INET))
+            *out = b->target->places[i].at;
+    return has;
+}
+
+static void on_name(struct beacon *b)
+{
+    unsigned char query[DNS_ASKED_MAX];
+    struct sockaddr_storage from;
+    socklen_t len = sizeof from;
+    ssize_t n = recvfrom(b->names, query, sizeof query, MSG_DONTWAIT, (struct sockaddr *)&from, &len);
+    struct dns_question q;
+    char host[NAME_MAX_LEN + 1];
+    struct buf out = {0};
+    struct addr at;
+    bool has;
+
+    if (n <= 0 || !beacon_name_read(slice_make(query, (size_t)n), b->target->zone, &q, host))
+        return;
+    pthread_mutex_lock(&b->lock);
+    if (b->n_hits < HITS_MAX) {
+        struct hit *h = &b->hits[b->n_hits++];
+
+        *h = (struct hit){.at = b->target->zone_at, .is_name = true, .at_ms = clock_mono_ms()};
+        buf_text(&h->bytes, host);
+    }
+    has = address_of(b, &q, host, &at);
+    pthread_mutex_unlock(&b->lock);
+    beacon_name_write(&q, has ? &at : NULL, &out);
+    if (sendto(b->names, buf_slice(&out).ptr, buf_len(&out), MSG_NOSIGNAL, (struct sockaddr *)&from, len) < 0)
+        errno = 0; /* who asked asks again */
+    buf_free(&out);
+}
+
 static bool is_ending(struct beacon *b)
 {
     bool ending;
@@ -226,16 +274,19 @@ static bool is_ending(struct beacon *b)
 static void *serve(void *arg)
 {
     struct beacon *b = arg;
-    struct pollfd fds[PLACES_MAX + GUESTS_MAX];
+    struct pollfd fds[PLACES_MAX + GUESTS_MAX + 1];
 
     while (!is_ending(b)) {
+        fds[PLACES_MAX + GUESTS_MAX] = (struct pollfd){.fd = b->names, .events = POLLIN};
         for (size_t i = 0; i < PLACES_MAX + GUESTS_MAX; i++)
             fds[i] = (struct pollfd){.fd = i < PLACES_MAX ? b->fds[i] : b->guests[i - PLACES_MAX].fd, .events = POLLIN};
-        if (poll(fds, PLACES_MAX + GUESTS_MAX, TURN_MS) > 0)
-            for (size_t i = 0; i < PLACES_MAX + GUESTS_MAX; i++) {
+        if (poll(fds, PLACES_MAX + GUESTS_MAX + 1, TURN_MS) > 0)
+            for (size_t i = 0; i <= PLACES_MAX + GUESTS_MAX; i++) {
                 if (!fds[i].revents)
                     continue;
-                if (i < PLACES_MAX)
+                if (i == PLACES_MAX + GUESTS_MAX)
+                    on_name(b);
+                else if (i < PLACES_MAX)
                     on_place(b, i);
                 else
                     on_guest(b, &b->guests[i - PLACES_MAX]);
@@ -247,15 +298,15 @@ static void *serve(void *arg)
 
 /* ---- start and end ---- */
 
-static int listen_at(const struct addr *a, struct fault *why)
+static int listen_at(const struct addr *a, int type, struct fault *why)
 {
     struct sockaddr_storage ss;
     socklen_t len = addr_to_sockaddr(a, &ss);
-    int one = 1, fd = socket(a->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int one = 1, fd = socket(a->family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct buf text = {0};
 
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 && bind(fd, (struct sockaddr *)&ss, len) == 0 &&
-        listen(fd, 64) == 0)
+        (type == SOCK_DGRAM || listen(fd, 64) == 0))
         return fd;
     addr_text(&text, a);
     fault_set(why, FAULT_IO, "cannot listen at %.*s: %s; the manifest's listener and upstream are addresses of this machine that nobody else uses",
@@ -274,12 +325,15 @@ struct beacon *beacon_start(const struct target *t, struct fault *why)
     if (!b || !(b->hits = calloc(HITS_MAX, sizeof *b->hits)) || pthread_mutex_init(&b->lock, NULL) != 0)
         abort();
     b->target = t;
+    b->names = -1;
     for (size_t i = 0; i < PLACES_MAX; i++)
         b->fds[i] = -1;
     for (size_t i = 0; i < GUESTS_MAX; i++)
         b->guests[i].fd = -1;
     for (size_t i = 0; i < t->n_places && ok; i++)
-        ok = (b->fds[i] = listen_at(&t->places[i].at, why)) >= 0;
+        ok = (b->fds[i] = listen_at(&t->places[i].at, SOCK_STREAM, why)) >= 0;
+    if (ok && t->zone)
+        ok = (b->names = listen_at(&t->zone_at, SOCK_DGRAM, why)) >= 0;
     if (ok && pthread_create(&b->thread, NULL, serve, b) == 0) {
         b->is_running = true;
         return b;
@@ -303,6 +357,8 @@ void beacon_free(struct beacon *b)
     for (size_t i = 0; i < PLACES_MAX; i++)
         if (b->fds[i] >= 0)
             close(b->fds[i]);
+    if (b->names >= 0)
+        close(b->names);
     for (size_t i = 0; i < GUESTS_MAX; i++)
         if (b->guests[i].fd >= 0)
             dismiss(&b->guests[i]);

@@ -26,12 +26,14 @@ enum act {
     ACT_VARY,            /* repeats Accept-Language, Vary: Accept-Language */
     ACT_CHANGED,         /* other bytes under the same name, each time */
     ACT_MISSING,         /* 404 */
+    ACT_REBIND,          /* of a name in the zone: `to` has two addresses, the first for who asks first, the second ever after */
 };
 
 /* Somebody came. */
 struct hit {
     struct addr at;      /* which of our places */
     bool is_upstream;
+    bool is_name;        /* a question about a name of the zone: bytes are that name */
     bool is_tls;         /* began a TLS handshake: nothing more is known */
     int64_t at_ms;       /* monotonic */
     struct buf bytes;    /* head and body as they came, at most HIT_MAX */

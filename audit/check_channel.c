@@ -138,6 +138,37 @@ static void judge_sinks(const struct evidence *e, struct finding *f)
     }
 }
 
+/* ---- CN-6 ---- */
+
+/* A canary as the name of a host, wherever a service may take one: whoever looks it up has told it to the world's resolvers. */
+static void send_names_of_hosts(struct evidence *e)
+{
+    static const char *const paths[] = {"/fetch", "/proxy", "/img", "/preview"};
+    static const char *const fields[] = {"X-Forwarded-Host", "Referer", "Origin"};
+    const char *host = zone_host(e, nonce_new(e));
+
+    if (!host)
+        return;
+    ask(e, (struct probe){.path = words(e, "http://%s/", host), .who = good_or_nobody(e), .variant = "absolute form"});
+    ask(e, (struct probe){.path = "/", .host = zone_host(e, nonce_new(e)), .who = good_or_nobody(e), .variant = "Host"});
+    ask(e, (struct probe){.path = words(e, "/%s/", zone_host(e, nonce_new(e))), .who = good_or_nobody(e), .variant = "a host in the path"});
+    for (size_t i = 0; i < COUNT(fields); i++)
+        ask(e, (struct probe){.path = baseline_at(e, 0)->path, .who = good_or_nobody(e), .fields = {words(e, "%s: http://%s/", fields[i], zone_host(e, nonce_new(e)))}, .variant = fields[i]});
+    for (size_t i = 0; i < COUNT(paths) + target_count(e->target, "fetchers"); i++) {
+        const char *path = i < COUNT(paths) ? paths[i] : target_text_at(e->target, "fetchers", i - COUNT(paths)), *to = zone_host(e, nonce_new(e));
+
+        ask(e, (struct probe){.path = words(e, "%s%curl=http://%s/&src=http://%s/", path, strchr(path, '?') ? '&' : '?', to, to), .who = good_or_nobody(e), .variant = "a URL in a parameter"});
+    }
+}
+
+static void judge_names_of_hosts(const struct evidence *e, struct finding *f)
+{
+    finding_set(f, VERDICT_PASS, "no name of the caller's choice is looked up (%zu tried)", e->n);
+    for (size_t i = 0; i < e->n_hits; i++)
+        if (e->hits[i].is_name)
+            finding_worsen(f, VERDICT_FAIL, "a name of the caller's choice is looked up: %.*s", SLICE_ARG(buf_slice(&e->hits[i].bytes)));
+}
+
 /* ---- UP-3, UP-5, UP-6 ---- */
 
 static void send_encodings(struct evidence *e)
@@ -345,7 +376,7 @@ static const struct check canary_checks[] = {
     {"CN-3", SEVERITY_CRITICAL, RUN_WRITES, send_object, judge_readable, "Is what one wrote anybody's to read?", "", "Demand a credential for reading, of the same tenant.", SCAN},
     {"CN-4", SEVERITY_CRITICAL, RUN_LISTENER, send_out, judge_out, "Does a canary come out at the listener?", "", "Close the way that RL and FU found.", SCAN},
     {"CN-5", SEVERITY_MEDIUM, 0, send_logged, judge_seen, "Do logs or statistics show it?", "", "Keep logs and statistics from clients.", SCAN},
-    {"CN-6", SEVERITY_MEDIUM, RUN_NAMED | RUN_LISTENER, NULL, NULL, "Does a canary come out as a DNS name?", "", "Resolve names of a list alone.", "Put the service's own resolver behind the gateway's."},
+    {"CN-6", SEVERITY_MEDIUM, RUN_NAMED | RUN_LISTENER, send_names_of_hosts, judge_names_of_hosts, "Does a canary come out as a DNS name?", "", "Resolve names of a list alone.", "Put the service's own resolver behind the gateway's."},
     {"CN-7", SEVERITY_LOW, RUN_WRITES, send_deleted, judge_deleted, "Is what was deleted gone?", "", "Delete from caches too.", SCAN},
 };
 

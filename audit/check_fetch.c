@@ -225,6 +225,53 @@ static void judge_redirects(const struct evidence *e, struct finding *f)
     judge_called(e, f, "a redirect of the upstream's");
 }
 
+/* ---- FU-7 ---- */
+
+/* A name whose first address is the upstream's, which the service may fetch from, and whose later ones are the listener's. */
+static void send_rebinding(struct evidence *e)
+{
+    const struct target *t = e->target;
+    struct buf pair = {0};
+
+    for (int upstream = 1; upstream >= 0; upstream--)
+        for (size_t i = 0; i < t->n_places; i++)
+            if (t->places[i].is_upstream == (upstream == 1)) {
+                addr_ip_text(&pair, &t->places[i].at);
+                buf_text(&pair, upstream ? " " : "");
+                break;
+            }
+    if (slice_find(buf_slice(&pair), ' ') <= 0)
+        evidence_missing(e, "it needs the upstream's address and the listener's (upstream.addresses, listener.addresses)");
+    for (size_t i = 0; !e->missing[0] && i < COUNT(fetchers) + target_count(t, "fetchers"); i++) {
+        const char *path = i < COUNT(fetchers) ? fetchers[i] : target_text_at(t, "fetchers", i - COUNT(fetchers)), *n = nonce_new(e), *host = zone_host(e, n);
+
+        if (!host)
+            break;
+        upstream_acts(e, n, ACT_REBIND, words(e, "%.*s", SLICE_ARG(buf_slice(&pair))));
+        ask(e, (struct probe){.path = with_parameters(e, path, words(e, "http://%s/%s", host, n)), .who = good_or_nobody(e), .variant = "a name whose address changes"});
+    }
+    buf_free(&pair);
+}
+
+static void judge_rebinding(const struct evidence *e, struct finding *f)
+{
+    size_t names = 0, visits = 0;
+
+    for (size_t i = 0; i < e->n_hits; i++)
+        if (e->hits[i].is_name)
+            names++;
+        else
+            visits++;
+    if (visits)
+        finding_set(f, VERDICT_FAIL, "a name is looked up to be checked, and again to be used: its second address was fetched from");
+    else if (e->n_upstream_hits)
+        finding_set(f, VERDICT_PASS, "the address that was checked is the one that was used");
+    else if (names)
+        finding_set(f, VERDICT_PASS, "the name is looked up, and nothing is fetched from a second address");
+    else
+        finding_set(f, VERDICT_PASS, "names of the caller's choice are not looked up (%zu tried)", e->n);
+}
+
 /* ---- FU-8 ---- */
 
 static void send_files(struct evidence *e)
@@ -279,7 +326,7 @@ static const struct check checks[] = {
      "Update (registry 3.1.0); refuse a realm on another host; give it no upstream password.", "Put the service's own egress behind a listener of the gateway, with its upstream alone listed."},
     {"FU-5", SEVERITY_HIGH, RUN_LISTENER, send_next, judge_next, "Does it follow its upstream's next page anywhere?", "CVE-2026-88887", "Follow Link: rel=next on the same origin alone.", DOOR},
     {"FU-6", SEVERITY_HIGH, RUN_LISTENER, send_redirects, judge_redirects, "Does it follow its upstream's redirects?", "CVE-2026-104636", "Do not follow redirects (apt-cacher-ng: RedirMax: 0), or check each target again.", DOOR},
-    {"FU-7", SEVERITY_HIGH, RUN_NAMED | RUN_LISTENER, NULL, NULL, "Does it use the address that it checked?", "CVE-2026-70357, CVE-2026-101029", "Look a name up once, check the address, connect to that one.", DOOR},
+    {"FU-7", SEVERITY_HIGH, RUN_NAMED | RUN_LISTENER, send_rebinding, judge_rebinding, "Does it use the address that it checked?", "CVE-2026-70357, CVE-2026-101029", "Look a name up once, check the address, connect to that one.", DOOR},
     {"FU-8", SEVERITY_HIGH, 0, send_files, judge_files, "Does a parameter open files?", "CVE-2026-90959", "Allow http and https alone.", DOOR},
     {"FU-9", SEVERITY_CRITICAL, RUN_LISTENER, send_nothing, judge_credentials_at_listener, "Which credentials came with all that?", "CVE-2026-33540", "Bind each credential to its host; update (verdaccio 6.10, registry 3.1.0).",
      "Give the service no credential of its own; let the gateway inject it on the service's way out."},

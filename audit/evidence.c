@@ -269,6 +269,17 @@ const char *bare_host(struct evidence *e)
     return listener(e, "bare");
 }
 
+const char *zone_host(struct evidence *e, const char *nonce)
+{
+    if (!e->audit->beacon)
+        evidence_missing(e, "it needs the listener (--beacon, and listener.addresses in the manifest)");
+    else if (!e->target->zone)
+        evidence_missing(e, "the manifest has no zone of the audit's own (listener.zone, listener.zone-address)");
+    else
+        return words(e, "%s.%s", nonce, e->target->zone);
+    return NULL;
+}
+
 const char *writable(struct evidence *e, const char *key, const char **nonce)
 {
     const char *template = target_text(e->target, key);

@@ -73,6 +73,8 @@ void upstream_acts_otherwise(struct evidence *e, enum act act, const char *to);
 const char *outside_host(struct evidence *e);
 const char *inside_host(struct evidence *e);
 const char *bare_host(struct evidence *e);
+/* "NONCE.zone", a name that only the audit's own name server knows; NULL and missing without one. */
+const char *zone_host(struct evidence *e, const char *nonce);
 /* The name of what may be written, with a fresh nonce; NULL and missing when the manifest names nothing. */
 const char *writable(struct evidence *e, const char *key, const char **nonce);
 

@@ -27,6 +27,8 @@ static const struct conf_key listener_keys[] = {
     {"outside", CONF_TEXT, NULL, NULL, "a name that the service resolves to one of them", 0},
     {"inside", CONF_TEXT, NULL, NULL, "a name that it resolves to a loopback or private one of them", 0},
     {"bare", CONF_TEXT, NULL, NULL, "one of them, asked for without a name", 0},
+    {"zone", CONF_TEXT, NULL, NULL, "a DNS zone that is delegated to the audit (FU-7, CN-6), in lower case", 0},
+    {"zone-address", CONF_TEXT, NULL, NULL, "where it answers for that zone, by UDP: an address with a port", 0},
     {"settle", CONF_TIME, "500ms", NULL, "how long a late fetch is waited for at the end", 0},
 };
 

@@ -242,6 +242,21 @@ static bool read_upstream(struct target *t, struct fault *why)
     return true;
 }
 
+static bool read_zone(struct target *t, struct fault *why)
+{
+    const struct conf_item *l = manifest_section(t->manifest, "listener");
+    const char *at = conf_text(l, "zone-address");
+
+    t->zone = conf_text(l, "zone");
+    if (!t->zone != !at)
+        return conf_refuse(l, t->zone ? "zone" : "zone-address", -1, why, "listener.zone and listener.zone-address go together");
+    if (!at)
+        return true;
+    if (!addr_parse(slice_of(at), &t->zone_at) || t->zone_at.port == 0)
+        return conf_refuse(l, "zone-address", -1, why, "expected an IP address with a port, found \"%.60s\"", at);
+    return manifest_reaches(t->manifest, &t->zone_at) || conf_refuse(l, "zone-address", -1, why, "it is not in reach.ranges");
+}
+
 static bool has_nonce(const struct target *t, const char *key, struct fault *why)
 {
     const char *text = conf_text(t->item, key);
@@ -275,7 +290,7 @@ struct target *target_open(const struct manifest *m, const char *service, struct
     }
     t->name = conf_name(t->item);
     t->dialect = dialect_of(conf_text(t->item, "kind"));
-    if (open_urls(t, why) && has_nonce(t, "fetch", why) && read_listener(t, why) && read_upstream(t, why) &&
+    if (open_urls(t, why) && has_nonce(t, "fetch", why) && read_listener(t, why) && read_upstream(t, why) && read_zone(t, why) &&
         read_credential(t, "credential.from", "credential.as", &t->first, why) &&
         read_credential(t, "tenant2.from", "tenant2.as", &t->second, why) &&
         read_credential(t, "gateway-token.from", NULL, &t->gateway, why) && read_tokens(t, why))

@@ -50,6 +50,8 @@ struct target {
     struct secret *refresh; /* token-endpoint.refresh; NULL: none */
     struct place_of_ours places[PLACES_MAX];
     size_t n_places;
+    const char *zone;       /* whose name server the audit is; NULL: none. Borrowed */
+    struct addr zone_at;
 };
 
 /* NULL and why (FAULT_REFUSED, FAULT_SYNTAX...) before any packet is sent. Give: target_free(). m is kept. */

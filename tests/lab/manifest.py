@@ -12,7 +12,7 @@ import strangers
 import verdaccio
 import weak
 from upstream import PORTS
-from world import NAKED, NAMES, SERVICE
+from world import NAKED, NAMES, SERVICE, ZONE, ZONE_SERVER
 
 HEAD = """\
 owner:
@@ -24,6 +24,8 @@ listener:
   outside: unlisted.test
   inside: internal.test
   bare: {naked}
+  zone: {zone}
+  zone-address: "{zone_server}:53"
 upstream:
   host: upstream.test
   addresses: ["{upstream}:80"]
@@ -191,7 +193,7 @@ def write(fixture, host=None, clients=""):
     name = fixture.module.__name__
     path = fixture.world.directory / "manifest.yaml"
     head = HEAD.format(name=name, port=fixture.port, ports=PORTS, service=SERVICE, naked=NAKED, upstream=NAMES["upstream.test"],
-                       unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
+                       unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"], zone=ZONE, zone_server=ZONE_SERVER)
     if host:
         head = head.replace(f"http://{SERVICE}:", f"http://{host}:") + f"    address: {SERVICE}\n"
     if fixture.setting.startswith("nginx-tls"):

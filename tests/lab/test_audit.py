@@ -28,7 +28,7 @@ MODULE_OF = {"apt-cacher-ng 3.7.4": "acng", "squid 5.7": "squid", "nginx 1.22 pr
              "docker-registry 2.8.2": "registry", "strangers": "strangers", "weak service": "weak"}
 ALL = settings()
 SIDE_BY_SIDE = int(os.environ.get("AUDITS", "6"))  # most of their time is waiting
-NAMED = {"AN-6", "RL-12"}  # run only when they are named: they may disturb
+NAMED = {"AN-6", "RL-12", "FU-7", "CN-6"}  # run only when they are named: they may disturb
 BAD = {"fail", "weak", "open", "inconclusive"}
 
 
@@ -142,7 +142,7 @@ def test_each_check_has_a_fixture_or_a_reason(audits, key):
 
 
 @pytest.mark.parametrize("module, setting, check, verdict", [
-    ("weak", "strong", "AN-6", "pass"), ("weak", "strong", "RL-12", "pass"),
+    ("weak", "strong", "AN-6", "pass"), ("weak", "strong", "RL-12", "pass"), ("weak", "strong", "FU-7", "pass"), ("weak", "strong", "CN-6", "pass"),
     ("nginx", "weak", "RL-12", "pass"),
     # These take the chunks, and go on behind them, where RFC 9112 6.3 has them close: squid takes the second request upstream.
     ("registry", "no-auth", "RL-12", "fail"), ("squid", "allow-all", "RL-12", "fail"),

@@ -13,7 +13,8 @@ from fixture import Fixture, basic
 from tokens import Key, b64, jwt
 from weak import NAME, SETTINGS, WEAKNESSES
 from weak_tokens import CLIENT, CLIENT_SECRET, EXCHANGE
-from world import SERVICE
+from world import NAMES, SERVICE, ZONE
+from zone import Zone
 
 CANARY = "CANARY0123456789abcdef"
 OK = "/t/a/ok"
@@ -221,6 +222,22 @@ def sent_to(text):
     return lambda f: text in (f.ask("GET", "/t/a/moved", **reader(f)).field("location") or "")
 
 
+def looked_up(f):
+    """A name in a parameter; nothing is fetched from where it leads."""
+    with Zone(f.world, [NAMES["internal.test"]]) as z:
+        f.upstream.clear()
+        f.ask("GET", f"/fetch?url=http://canary.{ZONE}/x")
+        return bool(z.names) and not f.upstream.seen("internal.test")
+
+
+def rebound(f):
+    """The first address is one that it may fetch from, the second is not."""
+    with Zone(f.world, [NAMES["upstream.test"], NAMES["internal.test"]]):
+        f.upstream.clear()
+        f.ask("GET", f"/fetch?url=http://changes.{ZONE}/x")
+        return bool(f.upstream.seen("internal.test"))
+
+
 def hooked(f):
     f.upstream.clear()
     f.ask("POST", "/hooks", json.dumps({"url": "http://unlisted.test/x"}), **bearer(good(f)))
@@ -335,6 +352,7 @@ PROBES = {
     "FU-4": challenged,
     "FU-5": reaches("/mirror/link/internal.test/next", "internal.test"),
     "FU-6": reaches("/mirror/pool/to/internal.test/x", "internal.test"),
+    "FU-7": rebound,
     "FU-8": reads_file,
     "FU-9": secret_at("/fetch?url=http://unlisted.test/x", "unlisted.test"),
     "RD-1": in_field("link", "http://cdn.elsewhere.test/"),
@@ -373,11 +391,13 @@ PROBES = {
     "CN-2": has("GET", "/missing", User_Agent=CANARY),
     "CN-3": readable_by(lambda f: {}),
     "CN-5": metrics_show,
+    "CN-6": looked_up,
     "CN-7": after_delete,
 }
 
 # What cannot be had apart from it.
 WITH = {
+    "FU-7": {"CN-6"},  # who looks a name up twice has looked it up
     "AN-2": {"XT-2"},
     "CN-3": {"XT-1"},
     "AS-5": {"PW-1", "PW-3"},  # a reader who may write

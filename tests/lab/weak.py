@@ -15,6 +15,7 @@ from verifier import Denied, Verifier
 from weak_mirror import Mirror
 from weak_tokens import CLIENT, CLIENT_SECRET, Tokens
 from world import NAMES, SERVICE
+from zone import is_below, lookup
 
 PROGRAM = "weak service"
 PORT, NAME = 8099, "weak.test"
@@ -86,6 +87,7 @@ WEAKNESSES = {
     "FU-4": "logs in wherever the upstream's challenge says",
     "FU-5": "follows Link wherever it goes",
     "FU-6": "follows redirects wherever they go",
+    "FU-7": "looks a name up to check it, and again to fetch from it",
     "FU-8": "reads file: URLs",
     "FU-9": "fetches URLs from parameters, with its password",
     "RD-1": "names a foreign host in Link",
@@ -124,6 +126,7 @@ WEAKNESSES = {
     "CN-2": "shows User-Agent, Referer and query in error pages",
     "CN-3": "shows a tenant's objects to anybody",
     "CN-5": "has paths in metrics that anybody reads",
+    "CN-6": "looks names up that it does not fetch from",
     "CN-7": "shows objects after they were deleted",
 }
 # Whoever fetches by name tells its upstream the name (RL-11), so that "strong" has no mirror and "mirror" is right in all but that.
@@ -390,6 +393,10 @@ class Weak:
         if (self.is_weak("FU-1") or self.is_weak("FU-9")) and url.hostname:
             own = {"Authorization": "Bearer " + UPLINK_SECRET} if self.is_weak("FU-9") else {}
             return reply("200 OK", self.mirror.fetch(url.hostname, url.port or 80, url.path or "/", own).body)
+        if self.is_weak("CN-6") and is_below(url.hostname):
+            lookup(self.world, url.hostname)
+        if self.is_weak("FU-7") and is_below(url.hostname) and lookup(self.world, url.hostname) == NAMES["upstream.test"]:
+            return reply("200 OK", self.mirror.fetch(lookup(self.world, url.hostname), 80, url.path or "/").body)
         if self.is_weak("FU-8") and url.scheme.lower() == "file":
             return self.mirror.read_file(url.path)
         return reply("400 Bad Request", b"nothing is fetched for you\n")

@@ -25,6 +25,7 @@ NAMES = {"upstream.test": "127.0.0.20", "unlisted.test": "127.0.0.21", "internal
 NAKED = "127.0.0.30"  # an address without a name
 SERVICE = "127.0.0.1"
 RESOLVER = "127.0.0.53"
+ZONE, ZONE_SERVER = "zone.test", "127.0.0.54"  # a zone whose name server is whoever audits
 
 CLONE_NEWNET = 0x40000000
 SIOCSIFFLAGS, IFF_UP = 0x8914, 1
