@@ -33,8 +33,11 @@ static char block[BLOCK];
 
 static void make_texts(void)
 {
+    bool shows = plan->token && !plan->tunnel;
+    const char *host = plan->authority ? plan->authority : plan->tunnel ? plan->tunnel : plan->name;
     int n = snprintf(request_text, sizeof request_text, "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench/1\r\n"
-                     "Accept: */*\r\n", plan->method, plan->path, plan->tunnel ? plan->tunnel : plan->name);
+                     "Accept: */*\r\n%s%s%s", plan->method, plan->path, host, shows ? "Authorization: Bearer " : "",
+                     shows ? plan->token : "", shows ? "\r\n" : "");
 
     if (plan->upload)
         snprintf(request_text + n, sizeof request_text - (size_t)n, "Content-Length: %llu\r\n\r\n",

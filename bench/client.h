@@ -1,6 +1,6 @@
 /*
  * Closed-loop HTTP clients on one epoll: each has one request under way, and starts the next when the answer is
- * whole. Through a proxy (CONNECT with a leave token, TLS inside) or straight to a TLS server.
+ * whole. Through a proxy (CONNECT with a leave token, TLS inside) or straight to a TLS server (with the token in each request).
  */
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
@@ -12,7 +12,8 @@ struct plan {
     const char *address; /* where to connect: the proxy or the server */
     const char *name;    /* the name in the certificate, SNI and Host */
     const char *tunnel;  /* "origin.bench:8443" for CONNECT; NULL: no proxy */
-    const char *token;   /* for Proxy-Authorization; NULL: none */
+    const char *token;   /* for Proxy-Authorization of CONNECT, or Authorization of each request; NULL: none */
+    const char *authority; /* the Host of requests; NULL: tunnel or name */
     const char *method, *path;
     uint64_t upload; /* bytes of body */
     SSL_CTX *tls;

@@ -249,13 +249,13 @@ class Squid(Server):
 EXEAT = """
 gateway: {{ name: gw.bench, state: ., workers: {workers} }}
 listen:
-  explicit: {{ address: "{address}" }}
+  explicit: {{ address: "{address}"{mode} }}
 issuers:
   local: {{ jwks: issuer/local.jwks, key: issuer/local.key, max-lifetime: 4h }}
 services:
   origin:
     hosts: [{name}]
-    ports: [{port}]
+    ports: [{ports}]
     addresses: ["{origin}"]
     ca-file: {ca}
     allow: ["GET,PUT /**"]
@@ -284,6 +284,7 @@ admin: {{ address: "unix:admin.sock" }}
 class Exeat(Server):
     name = "exeat"
     more = ""  # of its service
+    mode = ""  # of its listener
 
     def command(self, *arguments, out=None):
         path = os.path.join(self.directory, "state")
@@ -300,7 +301,7 @@ class Exeat(Server):
         self.command("init", "--name", "gw.bench", "--service", f"origin={NAME}:{self.bench.origin.port}", state)
         with open(os.path.join(state, "proxy.conf"), "w", encoding="utf-8") as f:
             f.write(EXEAT.format(address=self.address(), origin=self.bench.origin.address(), ca=self.bench.ca,
-                                 port=self.bench.origin.port, name=NAME, workers=self.workers, more=self.more))
+                                 ports=f"{self.bench.origin.port}, {self.port}", name=NAME, mode=self.mode, workers=self.workers, more=self.more))
         for kind in ("aws", "generic", "github", "npm"):
             self.command("canary", "new", "--kind", kind, "--number", "25")
         self.command("ca", "export", out="ca.pem")
@@ -343,5 +344,15 @@ class Handoff(Exeat):
                 f.write("bench-credential-0123456789\n")
 
 
-ALL = {c.name: c for c in (Relay, Nginx, HAProxy, Squid, Exeat, Handoff)}
-USUAL = [name for name in ALL if name != Handoff.name]
+class Transparent(Exeat):
+    """The same for clients that know of no proxy: no CONNECT, and the token in each request."""
+    name = "transparent"
+    mode = ", mode: transparent"
+
+    def load(self, part=0):
+        return ["--connect", self.address(), "--name", NAME, "--ca", os.path.join(self.directory, "ca.pem"),
+                "--authority", f"{NAME}:{self.port}", "--token-file", os.path.join(self.directory, f"token-{part}")]
+
+
+ALL = {c.name: c for c in (Relay, Nginx, HAProxy, Squid, Exeat, Handoff, Transparent)}
+USUAL = [name for name in ALL if name not in (Handoff.name, Transparent.name)]

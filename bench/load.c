@@ -12,7 +12,8 @@ static const char usage[] =
     "  --name HOST            the origin's name\n"
     "  --ca FILE              what its certificate is verified by\n"
     "  --tunnel HOST:PORT     send CONNECT first\n"
-    "  --token-file FILE      with this token\n"
+    "  --token-file FILE      with this token; without a tunnel, in each request\n"
+    "  --authority HOST:PORT  of requests, where it is not the name or the tunnel's\n"
     "  --path PATH            /1024\n"
     "  --upload BYTES         PUT a body instead of GET\n"
     "  --connections N        64\n"
@@ -50,7 +51,8 @@ static struct plan read_options(int argc, char **argv, uint64_t *requests, bool 
         {"connect", 1, NULL, 'c'},     {"name", 1, NULL, 'n'},  {"ca", 1, NULL, 'a'},
         {"tunnel", 1, NULL, 't'},      {"path", 1, NULL, 'p'},  {"upload", 1, NULL, 'u'},
         {"connections", 1, NULL, 'k'}, {"new", 0, NULL, 'w'},   {"token-file", 1, NULL, 'f'},
-        {"requests", 1, NULL, 'r'},    {"steps", 0, NULL, 's'}, {NULL, 0, NULL, 0},
+        {"requests", 1, NULL, 'r'},    {"steps", 0, NULL, 's'}, {"authority", 1, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     struct plan p = {.method = "GET", .path = "/1024", .connections = 64};
     const char *ca = NULL;
@@ -65,6 +67,7 @@ static struct plan read_options(int argc, char **argv, uint64_t *requests, bool 
         case 'f': p.token = read_token(optarg); break;
         case 'p': p.path = optarg; break;
         case 'u': p.upload = number(optarg), p.method = "PUT"; break;
+        case 'h': p.authority = optarg; break;
         case 'k': p.connections = (unsigned)number(optarg); break;
         case 'r': *requests = number(optarg); break;
         case 'w': p.is_new = true; break;

@@ -84,6 +84,16 @@ def workers(bench, pairs, rounds, quick):
     return found
 
 
+def pairs(bench, pair, rounds, quick):
+    """[round]: the keep-alive row for two that are alike but for one thing, interleaved."""
+    _, _, options, requests, unit, _ = KEEP_ALIVE
+    found = []
+    for number in range(rounds):
+        found.append(one_round(bench, in_turn(pair, number), options, requests[not quick] // 4, unit))
+        tell(f"pair {number + 1} of {rounds}: " + ", ".join(f"{s.key()} {mean_cpu(found[-1][s.key()]):.2f}" for s in pair))
+    return found
+
+
 def latency(bench, servers, rounds):
     """Microseconds that each adds to the origin's own p50 at one connection."""
     added = {s.name: [] for s in servers}

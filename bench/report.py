@@ -7,6 +7,7 @@ import measure
 
 IDLE_KIB = 20
 PEAK_KIB = 2048
+TRANSPARENT = 1.05  # of CPU a request, to the explicit listener
 HANDOFF_BOUNDS = {"keep-alive": 1.45}  # exeat with the gateway's credential, strip, and edges that are held to a list
 RESAMPLES = 4000
 
@@ -42,12 +43,14 @@ def answer_of(results, names):
              "contenders": {n: compared(results["cpu"][name], n) for n in names}}
             for name, title, _, _, _, bound in measure.ROWS if name in results["cpu"]]
     answer = {"schema": "exeat.bench/2", "rows": rows,
-              **{k: v for k, v in results.items() if k not in ("cpu", "workers")}}
+              **{k: v for k, v in results.items() if k not in ("cpu", "workers", "transparent")}}
     if "workers" in results:
         answer["workers"] = {n: {"one": compared(results["workers"], n, n),
                                  "two": compared(results["workers"], f"{n} 2", n)}
                              for n in names if n in results["workers"][0]}
-    answer["verdicts"] = verdicts(answer) if "exeat" in names else []
+    if "transparent" in results:
+        answer["transparent"] = compared(results["transparent"], "transparent", "exeat")
+    answer["verdicts"] = verdicts(answer) if "exeat" in names or not names else []
     return answer
 
 
@@ -89,6 +92,8 @@ def lines_of(answer, names):
 
 def table(answer, names):
     """Markdown."""
+    if not names:
+        return f"transparent to explicit, keep-alive: {ratio_cell(answer['transparent'])}"
     lines = ["| what | " + " | ".join(names) + " | at most |", "|---|" + "---|" * (len(names) + 1)]
     lines += [f"| {what} | " + " | ".join(cells) + f" | {bound} |" for what, cells, bound in lines_of(answer, names)]
     return "\n".join(lines)
@@ -108,6 +113,9 @@ def verdicts(answer):
             if bound and name in row["contenders"]:
                 ratio = row["contenders"][name]["ratio"]
                 found.append(verdict(row["row"] if name == "exeat" else name, ratio["median"], bound, *ratio["interval"]))
+    if "transparent" in answer:
+        ratio = answer["transparent"]["ratio"]
+        found.append(verdict("transparent", ratio["median"], TRANSPARENT, *ratio["interval"]))
     if "idle" in answer:
         found.append(verdict("idle", answer["idle"]["exeat"]["kib"], IDLE_KIB))
     if "memory" in answer:

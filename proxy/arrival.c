@@ -62,6 +62,7 @@ void arrival_free(struct arrival *a)
 {
     if (!a)
         return;
+    secret_free(a->shown);
     free(a->host);
     free(a);
 }

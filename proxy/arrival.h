@@ -18,6 +18,7 @@ struct arrival {
     bool decided;          /* the first byte was seen */
     enum scheme scheme;    /* by it */
     char *host;            /* TLS: listed, canonical; NULL: each request says it */
+    struct secret *shown;  /* the field's value in which the session's token came, so that to see it again is enough */
     struct ask *ask;       /* for its certificate */
     enum reason reason;    /* why it is refused */
     char detail[240];

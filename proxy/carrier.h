@@ -14,4 +14,12 @@
  */
 bool carrier_find(struct exchange *x, struct buf *scratch, struct slice *token, bool *present, struct fault *why);
 
+/*
+ * On transparent listeners: does the request show what proved the session's identity, letter for letter? Then it is that, if it is good still
+ * (verifier_recheck), as in a tunnel.
+ */
+bool carrier_is_known(struct exchange *x);
+/* It proved x->identity, by this token: the session's from now on, until another one is shown. */
+void carrier_remember(struct exchange *x, struct slice token);
+
 #endif

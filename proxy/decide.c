@@ -101,6 +101,8 @@ static bool identify_plain(struct exchange *x, struct slice token, struct fault 
         return false;
     x->identity = i;
     x->token = secret_new(token);
+    if (x->session->arrival)
+        carrier_remember(x, token);
     return true;
 }
 
@@ -132,7 +134,7 @@ static bool adopt_inner(struct exchange *x, struct slice token, struct fault *wh
     return true;
 }
 
-static void take_tunnel_identity(struct exchange *x)
+static void take_session_identity(struct exchange *x)
 {
     identity_unref(x->identity);
     x->identity = identity_ref(x->session->identity);
@@ -145,11 +147,15 @@ static bool identify(struct exchange *x, struct fault *why)
     struct slice token = {0};
     bool present, ok;
 
+    if (carrier_is_known(x)) {
+        take_session_identity(x);
+        return verifier_recheck(x->worker->verifier, s->identity, loop_wall_s(x->worker->loop), why);
+    }
     ok = carrier_find(x, &scratch, &token, &present, why);
     if (ok && s->tunnel.open) {
         ok = (!present || adopt_inner(x, token, why)) &&
              verifier_recheck(x->worker->verifier, s->identity, loop_wall_s(x->worker->loop), why);
-        take_tunnel_identity(x); /* adopt_inner may have found a newer one */
+        take_session_identity(x); /* adopt_inner may have found a newer one */
     } else if (ok && present) {
         ok = identify_plain(x, token, why);
     } else if (ok && s->bound && s->bound->carries) {
@@ -248,18 +254,26 @@ static struct bucket *find_bucket(const struct exchange *x, uint64_t mark, uint6
     return b;
 }
 
-/* One destination and one principal for the life of a tunnel: its place is looked up again only for another mark. */
+/* One destination and, while its token is, one principal: its place is looked up again only for another mark. */
+static bool has_one_place(const struct exchange *x)
+{
+    const struct session *s = x->session;
+
+    return s->tunnel.open || (s->arrival && s->arrival->host && x->identity == s->identity);
+}
+
 static void choose_bucket(struct exchange *x)
 {
     struct tunnel *t = &x->session->tunnel;
     uint64_t mark = worker_mark(x->worker, x->decision.service), credential = x->grant ? grant_mark(x->grant) : 0;
-    bool stays = t->bucket && bucket_is_of(t->bucket, mark) && t->bucket_mark == credential;
+    bool stays = t->bucket && has_one_place(x) && bucket_is_of(t->bucket, mark) && t->bucket_mark == credential;
 
     x->bucket = stays ? t->bucket : find_bucket(x, mark, credential);
     bucket_hold(x->bucket);
-    if (!t->bucket || t->bucket == x->bucket)
+    if (t->bucket == x->bucket || !has_one_place(x))
         return;
-    bucket_release(t->bucket);
+    if (t->bucket)
+        bucket_release(t->bucket);
     t->bucket = x->bucket;
     t->bucket_mark = credential;
     bucket_hold(t->bucket);
@@ -275,13 +289,13 @@ static bool is_sound(struct exchange *x, struct fault *why)
     return true;
 }
 
-/* The host as the client wrote it: canonical ones have lost the case of their letters. Empty: only the tunnel names it. */
+/* The host as the client wrote it, where canonical ones have lost the case of their letters. Empty: as it will go out. */
 static struct slice host_as_written(const struct exchange *x)
 {
     const struct field *host = x->session->arrival ? head_field(x->head, "host") : NULL;
 
     if (host)
-        return host->value;
+        return slice_starts(host->value, slice_of(x->request.host)) ? slice_make("", 0) : host->value;
     return x->head->target.ptr[0] == '/' ? slice_make("", 0) : x->head->target;
 }
 
@@ -326,7 +340,7 @@ static enum exchange_state decide(struct exchange *x)
     enum exchange_state refused;
 
     if (x->session->tunnel.open)
-        take_tunnel_identity(x); /* whose tunnel it is stands in the record of a malformed request too */
+        take_session_identity(x); /* whose tunnel it is stands in the record of a malformed request too */
     if (!read_request(x, &why) || !identify(x, &why) || !is_sound(x, &why))
         return exchange_refuse(x, why.reason, why.text);
     if ((refused = admit_sandbox(x)) != EXCHANGE_STAY)

@@ -31,7 +31,7 @@ static void put_identity(struct record_writer *w, const struct identity *i)
     put_text(w, FIELD_TOKEN_JTI, identity_jti(i));
 }
 
-/* The whole of what the token says: once a tunnel, in the CONNECT's record, and again when a newer token comes. */
+/* The whole of what the token says: once a tunnel, in the CONNECT's record, or once a connection to a transparent listener; again when another token comes. */
 static void put_token(struct record_writer *w, const struct identity *i)
 {
     put_identity(w, i);
@@ -150,6 +150,7 @@ void evidence_decision(struct exchange *x)
 {
     struct worker *k = x->worker;
     struct record_writer w = recorder_begin(k->recorder, RECORD_DECISION);
+    bool lasts = x->session->tunnel.open || (x->session->arrival && x->identity && x->identity == x->session->identity);
 
     x->secretive = tells_secret(x);
     record_id(&w, FIELD_ID, &x->id);
@@ -158,12 +159,11 @@ void evidence_decision(struct exchange *x)
     put_client(&w, x->session);
     put_text(&w, FIELD_ACTION, x->reason ? "deny" : "allow");
     put_reason(&w, x, REASON_ALLOWED);
-    if (x->session->tunnel.open && x->session->token_told) {
+    if (lasts && x->session->token_told)
         put_identity(&w, x->identity);
-    } else {
+    else
         put_token(&w, x->identity);
-        x->session->token_told = x->session->tunnel.open;
-    }
+    x->session->token_told = x->session->token_told || lasts;
     if (x->decision.service)
         put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
     put_text(&w, FIELD_RULE, x->decision.rule);
