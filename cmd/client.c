@@ -47,7 +47,7 @@ static const struct client_variable variables[] = {
     {"CARGO_HTTP_CAINFO", CARGO, CLIENT_BUNDLE, NULL},
     {"AWS_CA_BUNDLE", AWS, CLIENT_BUNDLE, NULL},
     {"NODE_EXTRA_CA_CERTS", NODE | NPM, CLIENT_ROOT, NULL},
-    {"NODE_USE_ENV_PROXY", NODE24, CLIENT_LITERAL, "1"},
+    {"NODE_USE_ENV_PROXY", NODE24, CLIENT_WITH_PROXY, "1"},
     /* a cafile elsewhere would hide NODE_EXTRA_CA_CERTS */
     {"npm_config_cafile", NPM, CLIENT_BUNDLE, NULL},
     {"npm_config_update_notifier", NPM, CLIENT_LITERAL, "false"},
@@ -55,9 +55,9 @@ static const struct client_variable variables[] = {
     {"APT_CONFIG", APT, CLIENT_APT_CONF, NULL},
     {"JAVA_TOOL_OPTIONS", JAVA, CLIENT_JAVA, NULL},
     /* with the first CONNECT, not only after a 407 */
-    {"GIT_CONFIG_COUNT", GIT, CLIENT_LITERAL, "1"},
-    {"GIT_CONFIG_KEY_0", GIT, CLIENT_LITERAL, "http.proxyAuthMethod"},
-    {"GIT_CONFIG_VALUE_0", GIT, CLIENT_LITERAL, "basic"},
+    {"GIT_CONFIG_COUNT", GIT, CLIENT_WITH_PROXY, "1"},
+    {"GIT_CONFIG_KEY_0", GIT, CLIENT_WITH_PROXY, "http.proxyAuthMethod"},
+    {"GIT_CONFIG_VALUE_0", GIT, CLIENT_WITH_PROXY, "basic"},
     {0},
 };
 

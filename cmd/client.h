@@ -38,13 +38,14 @@ enum client_value {
     CLIENT_APT_CONF,  /* the same for apt */
     CLIENT_JAVA,      /* options of a virtual machine: proxy, and a trust store of the bundle's certificates */
     CLIENT_LITERAL,
+    CLIENT_WITH_PROXY, /* a literal too, of those that are set beside a proxy alone */
 };
 
 struct client_variable {
     const char *name;
     unsigned clients; /* the bits of those that read it */
     enum client_value value;
-    const char *text; /* CLIENT_LITERAL */
+    const char *text; /* of a literal */
 };
 
 /* In the order to write them, ended by a row without a name. */

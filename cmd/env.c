@@ -12,6 +12,7 @@
 #include "certs/jks.h"
 #include "cmd/client.h"
 #include "cmd/command.h"
+#include "cmd/keeping.h"
 #include "net/addr.h"
 #include "proxy/config.h"
 
@@ -24,6 +25,9 @@ struct env {
     const struct client *client; /* NULL: all */
     unsigned bits;
     bool by_relay; /* proxy is the address of one */
+    bool transparent; /* there is none to be told of */
+    const struct policy *policy;
+    char *token;
     char *proxy, *host, *port;
     char *bundle, *root, *wgetrc, *apt_conf, *trust_store; /* where the client will find them */
     char *java;
@@ -35,6 +39,9 @@ static void env_clear(struct env *e)
 
     if (e->proxy)
         secret_wipe(e->proxy, strlen(e->proxy));
+    if (e->token)
+        secret_wipe(e->token, strlen(e->token));
+    free(e->token);
     free(e->proxy);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
@@ -46,6 +53,7 @@ static void choose_client(const struct invocation *inv, struct env *e)
 
     e->client = name ? client_find(name) : NULL;
     e->bits = e->client ? e->client->bit : ~0u;
+    e->transparent = option_flag(inv->options, "transparent");
     e->by_relay = option_text(inv->options, "relay") != NULL;
 }
 
@@ -105,11 +113,29 @@ static bool write_token(const char *file, struct buf *out, struct fault *why)
     return ok;
 }
 
+/* For where clients keep it themselves. */
+static bool read_token(const struct invocation *inv, struct env *e, struct fault *why)
+{
+    const char *file = option_text(inv->options, "with-token");
+    struct buf url = {0};
+    bool ok = !file || write_token(file, &url, why);
+    struct slice token = buf_slice(&url);
+
+    if (ok && file)
+        token = slice_cut(token, 4, token.len - 1); /* of "jwt:TOKEN@" */
+    e->token = text_copy(file && ok ? token : SLICE("TOKEN"));
+    buf_wipe(&url);
+    return ok;
+}
+
 static bool make_proxy(const struct invocation *inv, const struct gateway_config *c, struct env *e, struct fault *why)
 {
     const char *token = option_text(inv->options, "with-token");
     struct buf url = {0}, authority = {0};
     bool ok;
+
+    if (e->transparent)
+        return read_token(inv, e, why);
 
     buf_text(&url, "http://");
     ok = (!token || write_token(token, &url, why)) && write_authority(inv, c, &authority, why);
@@ -183,9 +209,10 @@ static void make_java(struct env *e)
 {
     struct buf out = {0};
 
-    buf_printf(&out, "-Dhttps.proxyHost=%s -Dhttps.proxyPort=%s -Dhttp.proxyHost=%s -Dhttp.proxyPort=%s "
-                     "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=jks",
-               e->host, e->port, e->host, e->port, e->trust_store);
+    if (!e->transparent)
+        buf_printf(&out, "-Dhttps.proxyHost=%s -Dhttps.proxyPort=%s -Dhttp.proxyHost=%s -Dhttp.proxyPort=%s ", e->host, e->port,
+                   e->host, e->port);
+    buf_printf(&out, "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=jks", e->trust_store);
     e->java = buf_take_text(&out);
 }
 
@@ -244,6 +271,27 @@ static const char *value_of(const struct env *e, const struct client_variable *v
     }
 }
 
+static bool is_set(const struct env *e, const struct client_variable *v)
+{
+    return v->clients & e->bits && !(e->transparent && (v->value == CLIENT_PROXY || v->value == CLIENT_WITH_PROXY));
+}
+
+/* One line for each host that is listed by its name. False: none is. */
+static bool put_keeping(const struct env *e, const struct client *c, struct buf *out)
+{
+    size_t n;
+    const char *const *hosts = policy_hosts(e->policy, &n);
+    size_t before = buf_len(out);
+
+    for (size_t i = 0; i < n; i++) {
+        if (hosts[i][0] == '*')
+            continue;
+        buf_text(out, buf_len(out) > before ? "\n" : "");
+        keeping_write(c, hosts[i], e->token, out);
+    }
+    return buf_len(out) > before;
+}
+
 /* 'text', safe in every shell. */
 static void quote(struct buf *out, const char *text)
 {
@@ -260,6 +308,8 @@ static void quote(struct buf *out, const char *text)
 /* What no variable can do for a client. False: nothing. */
 static bool put_note(const struct env *e, const struct client *c, struct buf *out)
 {
+    if (e->transparent)
+        return put_keeping(e, c, out);
     bool wants_relay = !c->carries_token && c->proxy[0] && !e->by_relay;
 
     buf_text(out, c->note ? c->note : "");
@@ -271,7 +321,7 @@ static bool put_note(const struct env *e, const struct client *c, struct buf *ou
 static void write_shell(const struct env *e, struct buf *out)
 {
     for (const struct client_variable *v = client_variables(); v->name; v++) {
-        if (!(v->clients & e->bits))
+        if (!is_set(e, v))
             continue;
         buf_printf(out, "export %s=", v->name);
         quote(out, value_of(e, v));
@@ -280,8 +330,11 @@ static void write_shell(const struct env *e, struct buf *out)
     for (const struct client *c = client_all(); c->name; c++) {
         struct buf note = {0};
 
+        struct slice rest, line;
+
         if (is_wanted(e, c) && put_note(e, c, &note))
-            buf_printf(out, "# %s: %.*s\n", c->name, (int)buf_len(&note), buf_slice(&note).ptr);
+            for (rest = buf_slice(&note); slice_next(&rest, '\n', &line);)
+                buf_printf(out, "# %s: %.*s\n", c->name, SLICE_ARG(line));
         buf_free(&note);
     }
 }
@@ -294,7 +347,7 @@ static void write_json(const struct env *e, struct buf *out)
     text_json(out, slice_of(e->client ? e->client->name : "all"));
     buf_text(out, ",\"variables\":{");
     for (const struct client_variable *v = client_variables(); v->name; v++) {
-        if (!(v->clients & e->bits))
+        if (!is_set(e, v))
             continue;
         buf_text(out, any ? "," : "");
         any = true;
@@ -326,6 +379,7 @@ static int run(const struct invocation *inv)
     int status;
 
     choose_client(inv, &e);
+    e.policy = c ? c->policy : NULL;
     if (c && make_proxy(inv, c, &e, &why) && make_trust(inv, c, &e, &why)) {
         if (inv->json)
             write_json(&e, &out);
@@ -346,6 +400,8 @@ static const struct option_spec options[] = {
      .help = "only what this one needs: " CLIENT_LIST},
     {.name = "with-token", .type = OPTION_TEXT, .value = "FILE",
      .help = "put the leave token from FILE (-: standard input) into the proxy's address"},
+    {.name = "transparent", .type = OPTION_FLAG,
+     .help = "for a client that knows of no proxy: the CA's variables, and as remarks where it keeps the token for each listed host"},
     {.name = "listener", .type = OPTION_TEXT, .value = "NAME", .help = "which listener (the first)"},
     {.name = "relay", .type = OPTION_TEXT, .value = "ADDRESS",
      .help = "go to the exeat-relay that listens there, which adds the token"},
@@ -363,6 +419,7 @@ const struct command command_env = {
             "There is no token in them unless --with-token asks for it: the lines then are a secret.\n",
     .examples = "  eval \"$(exeat env)\"\n"
                 "  eval \"$(exeat token issue --sandbox demo --scope npm:read | exeat env --with-token -)\"\n"
+                "  exeat env --client npm --transparent\n"
                 "  exeat env --client git --ca-bundle /etc/ssl/certs/ca-certificates.crt\n",
     .options = options,
     .topic = TOPIC_GATEWAY,

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from conftest import BOTH
-from gateway import PATIENCE, Gateway, Wire, basic, free_port
+from gateway import PATIENCE, Closed, Gateway, Wire, basic, exeat, free_port
 from steered import ask
 
 SERVICE = """
@@ -170,6 +170,32 @@ def test_the_token_elsewhere_is_a_leak(here):
     wire = here.secure.tls(here.gateway.root)
     answer = here.hear(wire, ask(host(here.secure), f"/pkg/a?t={here.token}", here.token))
     assert (answer.status, answer.reason) == (403, "token_leak")
+
+
+def test_a_token_that_is_shown_again_is_held_against_what_can_change(here):
+    token = here.gateway.token(BOTH, "sb-3")
+    wire = here.secure.tls(here.gateway.root)
+    for _ in range(2):
+        assert here.hear(wire, ask(host(here.secure), "/again", token)).status == 200
+    exeat("quarantine", "add", "sb-3", config=here.gateway.config)
+    with pytest.raises((Closed, OSError)):
+        here.hear(wire, ask(host(here.secure), "/again", token))
+        here.hear(wire, ask(host(here.secure), "/again", token))
+    answer = here.hear(here.secure.tls(here.gateway.root), ask(host(here.secure), "/again", token))
+    assert (answer.status, answer.reason) == (403, "sandbox_quarantined")
+
+
+@pytest.mark.parametrize("client, line", [
+    ("npm", "# npm: ~/.npmrc (mode 0600): //registry.test/:_authToken={token}"),
+    ("git", "# git: ~/.netrc (mode 0600): machine registry.test login jwt password {token}"),
+    ("apt", "# apt: /etc/apt/auth.conf (mode 0600): machine registry.test login jwt password {token}"),
+    ("node", "# node: keeps no password for a host by itself"),
+])
+def test_env_says_where_the_token_goes(here, client, line):
+    for token, more in (("TOKEN", ()), (here.token, ("--with-token", "-"))):
+        lines = exeat("env", "--client", client, "--transparent", *more, config=here.gateway.config, stdin=here.token).stdout.splitlines()
+        assert any(x.startswith(line.format(token=token)) for x in lines), lines
+        assert not any("proxy" in x.lower() for x in lines) and any(x.startswith("export ") for x in lines)
 
 
 # ---- bound listeners

@@ -1,0 +1,14 @@
+/*
+ * Where a client that knows of no proxy keeps a registry's password, and so the leave token, which it then shows to a transparent listener
+ * (docs/clients.md). For `exeat env --transparent`.
+ */
+#ifndef CMD_KEEPING_H
+#define CMD_KEEPING_H
+
+#include "base/buf.h"
+#include "cmd/client.h"
+
+/* "FILE: LINE" for this host, or what to run; what a client cannot keep, and what to do instead. */
+void keeping_write(const struct client *c, const char *host, const char *token, struct buf *out);
+
+#endif
