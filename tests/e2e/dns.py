@@ -123,8 +123,13 @@ class Client:
 class Talk:
     """The same by TCP: messages with their length in front."""
 
-    def __init__(self, port, source="127.0.0.1", host="127.0.0.1"):
-        self.socket = socket.create_connection((host, port), PATIENCE, source_address=(source, 0))
+    def __init__(self, port, source="127.0.0.1", host="127.0.0.1", room=None):
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.socket.settimeout(PATIENCE)
+        if room:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        self.socket.bind((source, 0))
+        self.socket.connect((host, port))
         self.buffer = b""
 
     def close(self):

@@ -626,3 +626,19 @@ def test_answers_are_small_beside_questions(gateway, ports):
                 message = question(name, type, edns=edns)
                 c.send(message)
                 assert c.receive().size <= 4 * len(message)
+
+
+def test_who_reads_no_answers_is_asked_nothing_further_and_let_go(own):
+    g, port = own(header_time="1s", dns_questions=100000)
+    with Talk(port, room=2048) as t:
+        message = question()
+        many = (struct.pack(">H", len(message)) + message) * 1000
+        t.socket.settimeout(0.5)
+        sent = 0
+        with pytest.raises((TimeoutError, ConnectionError)):
+            while sent < 64 << 20:
+                sent += t.socket.send(many)
+        wait_until(lambda: 'exeat_dns_connections_open{role="usher"} 0' in metrics(g), "its end")
+        with Client(port) as c:
+            assert addresses(c.ask()) == [V4]
+    assert len(g.records(kind="question")) * len(message) < sent  # what is not read is not asked
