@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "net/addr.h"
+#include "net/dns_question.h"
 #include "proxy/limits.h"
 #include "proxy/pace.h"
 #include "proxy/sums.h"
@@ -17,7 +18,7 @@
 struct patrons;
 struct names_seen;
 
-enum { PATRONS_MAX = 4096, PATRON_PENDING = 256, PENDING_ALL = 4096, PATRON_TAIL = 2048, PATRON_TAILS = 2 };
+enum { PATRONS_MAX = 4096, PATRON_PENDING = 256, PENDING_ALL = 4096, PATRON_TAIL = 2048, PATRON_TAILS = 6 };
 
 struct patron {
     char name[80];   /* the sandbox (cut), or the address as text */
@@ -26,6 +27,8 @@ struct patron {
     size_t pending;  /* questions that are not answered yet */
     size_t conns;
     struct buf tails[PATRON_TAILS]; /* letters of the names it asked for last (proxy/sift.h) */
+    unsigned char last[DNS_NAME_MAX]; /* the name before, as it came */
+    size_t last_len;
     /* the list's own */
     struct pace questions, names, below;
     struct names_seen *seen;

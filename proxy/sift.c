@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum spelling { AS_IT_IS, HEX, BASE32, BASE64, N_SPELLINGS };
+enum part { ALL, FIRST, LAST, N_PARTS };
 enum { SPELLED_MIN = 12, GROUP_32 = 5, GROUP_64 = 3 };
 
 static const char *const encodings[N_SPELLINGS] = {"identity", "hex", "base32", "base64"};
@@ -162,13 +163,15 @@ static void lengthen(struct buf *tail, struct slice by)
         buf_consume(tail, buf_len(tail) - PATRON_TAIL);
 }
 
-/* The labels joined: by dots as they are read, or by nothing. */
-static void join(struct buf *out, const struct dns_question *q, size_t most, bool dots)
+/* The labels from..end joined: by dots as they are read, or by nothing. */
+static void join(struct buf *out, const struct dns_question *q, size_t from, size_t end, bool dots)
 {
     struct slice label;
     size_t at = 0;
 
-    for (size_t n = 0; n < most && dns_question_label(q, &at, &label); n++) {
+    for (size_t n = 0; n < end && dns_question_label(q, &at, &label); n++) {
+        if (n < from)
+            continue;
         if (dots && n)
             buf_char(out, '.');
         buf_append(out, label);
@@ -185,14 +188,26 @@ size_t sift_varying(const struct dns_question *q, size_t fixed)
     return n > fixed ? n - fixed : 0;
 }
 
-static struct sift_find look_over_names(const struct sift *s, struct patron *p, const struct dns_question *q, size_t varying)
+/* A resolver asks for the addresses of both families: the second question about a name says nothing that the first did not. */
+static bool is_echo(const struct patron *p, const struct dns_question *q)
+{
+    return q->type != DNS_A && p->last_len == q->name_len && memcmp(p->last, q->name, q->name_len) == 0;
+}
+
+/*
+ * What varies, its first label, its last (counters stand in front of a piece, or behind it): of names that are new, so that nothing is taken
+ * twice, and of all of them, as a piece may be the same as one before, down to a digit that is one of sixteen names.
+ */
+static struct sift_find look_over_names(const struct sift *s, struct patron *p, const struct dns_question *q, size_t varying, bool is_new)
 {
     struct sift_find find = {0};
 
     for (size_t i = 0; i < PATRON_TAILS && !find.canary; i++) {
         struct buf piece = {0};
 
-        join(&piece, q, i ? 1 : varying, false);
+        if (i >= N_PARTS ? is_echo(p, q) : !is_new)
+            continue;
+        join(&piece, q, i % N_PARTS == LAST ? varying - 1 : 0, i % N_PARTS == FIRST ? 1 : varying, false);
         lengthen(&p->tails[i], buf_slice(&piece));
         buf_free(&piece);
         find = look_at(s, buf_slice(&p->tails[i]), "names");
@@ -209,15 +224,16 @@ struct sift_find sift_look(const struct sift *s, struct patron *p, const struct 
 
     if (!registry_count(s->canaries))
         return find;
-    join(&text, q, SIZE_MAX, true);
+    join(&text, q, 0, SIZE_MAX, true);
     find = look_at(s, buf_slice(&text), "name");
     buf_clear(&text);
     if (!find.canary) {
-        join(&text, q, SIZE_MAX, false);
+        join(&text, q, 0, SIZE_MAX, false);
         find = look_at(s, buf_slice(&text), "labels");
     }
     buf_free(&text);
-    if (!find.canary && is_new && varying)
-        find = look_over_names(s, p, q, varying);
+    if (!find.canary && varying)
+        find = look_over_names(s, p, q, varying, is_new);
+    memcpy(p->last, q->name, p->last_len = q->name_len);
     return find;
 }

@@ -23,8 +23,8 @@ struct sift *sift_new(struct slice json, struct fault *why);
 void sift_free(struct sift *s);
 
 /*
- * Look through a name. varying: so many labels in front are not somebody's domain (sift_varying); they and the first one alone are joined to
- * those of the names that p asked for before, when the name is_new.
+ * Look through a name. varying: so many labels in front are not somebody's domain (sift_varying); they, the first and the last one are
+ * each joined to those of the names that p asked for before: of those that were new as this one is_new, and of all.
  */
 struct sift_find sift_look(const struct sift *s, struct patron *p, const struct dns_question *q, size_t varying, bool is_new);
 /* The labels of q without its last `fixed` ones; 0 when there are no more than those. */

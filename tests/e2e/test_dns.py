@@ -441,6 +441,10 @@ CARRIED = {
     "over questions below a listed suffix": [f"{piece}.repo.example" for piece in cut(SECRET, 8)],
     "over first labels of long names": [f"{piece}.a.b.c.evil.test" for piece in cut(SECRET, 8)],
     "over questions, in hexadecimal": [f"{piece}.repo.example" for piece in cut(SECRET.encode().hex(), 16)],
+    "over questions, each behind its number": [f"{i}.{piece}.repo.example" for i, piece in enumerate(cut(SECRET, 8))],
+    "over questions, each before its number": [f"{piece}.{i}.repo.example" for i, piece in enumerate(cut(SECRET, 8))],
+    "over questions of single letters": [f"{c}.repo.example" for c in SECRET],
+    "over questions of single digits": [f"{c}.repo.example" for c in SECRET.encode().hex()],
     "over questions, asked twice each": [f"{piece}.repo.example" for piece in cut(SECRET, 8) for _ in range(2)],
 }
 
