@@ -251,6 +251,31 @@ static void a_guard_lets_all_else_go(void **state)
     flow_clear(&flow);
 }
 
+/* Content that is whole in its first piece is looked at once: it goes, all of it, before its end is told, or none of it. */
+static void a_guard_judges_what_is_whole_at_once(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        struct slice content;
+        size_t goes;
+    } wholes[] = {{SLICE("before, and behind"), 18}, {SLICE("before " SECRET " behind"), 0}, {SLICE("before " SECRET), 0}};
+
+    for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+        struct flow flow = {0};
+
+        flow_start(&flow, f->scanner, slice_make("", 0), FRAMING_LENGTH, false);
+        flow.length = wholes[i].content.len;
+        flow_guard(&flow, scan_start(f->scanner, slice_make("", 0)));
+        flow_data(&flow, wholes[i].content);
+        assert_int_equal(flow.caught.found, wholes[i].goes == 0);
+        assert_int_equal(buf_len(&flow.ready), wholes[i].goes);
+        flow_end(&flow, slice_make("", 0));
+        assert_int_equal(flow.caught.found, wholes[i].goes == 0);
+        assert_int_equal(buf_len(&flow.ready), wholes[i].goes);
+        flow_clear(&flow);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_guard_lets_nothing_of_it_go),
         cmocka_unit_test(a_guard_lets_all_else_go),
         cmocka_unit_test(a_guard_rests_behind_a_gate),
+        cmocka_unit_test(a_guard_judges_what_is_whole_at_once),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
