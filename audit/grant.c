@@ -183,11 +183,19 @@ static json_t *answer_of(const struct turn *x)
     return NULL;
 }
 
+/* A text with something in it; NULL otherwise. */
+static const char *text_in(const json_t *answer, const char *name)
+{
+    const json_t *value = json_object_get(answer, name);
+
+    return json_string_length(value) ? json_string_value(value) : NULL;
+}
+
 static const char *token_in(const json_t *answer)
 {
-    const char *token = json_string_value(json_object_get(answer, "access_token"));
+    const char *token = text_in(answer, "access_token");
 
-    return token ? token : json_string_value(json_object_get(answer, "token"));
+    return token ? token : text_in(answer, "token");
 }
 
 bool grant_gave(const struct turn *x)
@@ -211,7 +219,7 @@ const char *grant_token(struct evidence *e, const struct turn *x)
 const char *grant_member(struct evidence *e, const struct turn *x, const char *name)
 {
     json_t *answer = answer_of(x);
-    const char *value = json_string_value(json_object_get(answer, name)), *kept = value ? words(e, "%s", value) : NULL;
+    const char *value = text_in(answer, name), *kept = value ? words(e, "%s", value) : NULL;
 
     json_decref(answer);
     return kept;

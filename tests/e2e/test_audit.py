@@ -308,6 +308,31 @@ def test_the_listener_says_who_came(tmp_path):
     assert {c["check"]: c["verdict"] for c in without["checks"]}["FU-1"] == "not-run"
 
 
+# ---- a token endpoint that gives nonsense
+
+@pytest.mark.parametrize("body", ['{"access_token": "", "refresh_token": ""}', '{"access_token": "x", "refresh_token": ""}', '{"access_token": 1, "refresh_token": {}}', '{"access_token": "..", "refresh_token": "x", "expires_in": -1}',
+                                  "[1]", "not JSON", '{"access_token": "e30.e30.", "scope": 7, "refresh_token": "' + "r" * 100000 + '"}'],
+                         ids=["empty texts", "an empty refresh token", "other types", "no JWT", "a list", "no JSON", "an endless one"])
+def test_a_token_endpoint_that_gives_nonsense(tmp_path, body):
+    def handle(client, head, n):
+        client.sendall(answer(200, body.encode(), Content_Type="application/json")) if head.startswith(b"POST /token ") else honest(client, head, n)
+
+    with serve(handle) as (port, _):
+        status, report = audit(tmp_path, port, *ALL, *(w for c in ("TV-16", "TV-18", "AS-4", "DE-1", "DE-2", "DE-3", "DE-4") for w in ("--check", c)),
+                               service="    protected: [/ok]\n    token-endpoint: { url: /token, client: \"file:reader.token\", scope: read, revoke: /revoke }\n")
+    assert status == 1, report
+    found = {c["check"]: c["verdict"] for c in report["checks"] if c["verdict"] != "not-run"}
+    assert "pass" not in found.values(), found
+
+
+@pytest.mark.parametrize("challenge, shown", [("Bearer realm=\"http://auth.test/token\"", True), ("Bearer", False), ("Basic realm=\"http://auth.test/token\"", False)],
+                         ids=["a realm that is a URL", "none", "a realm of Basic"])
+def test_a_token_endpoint_that_the_service_names_is_not_run(tmp_path, challenge, shown):
+    with serve(lambda client, head, n: client.sendall(answer(401, b"{}", WWW_Authenticate=challenge))) as (port, _):
+        _, report = audit(tmp_path, port, *ALL, "--check", "TV-18", "--check", "DE-1", service="    protected: [/ok]\n")
+    assert {verdicts(report)[c] for c in ("TV-18", "DE-1")} == {"not-run" if shown else "n/a"}
+
+
 # ---- two tenants, and no page that says who asks
 
 def two_tenants(a, b):
