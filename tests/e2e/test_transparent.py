@@ -1,5 +1,6 @@
 """Transparent listeners: what a client says that knows of no proxy, and what it hears. How connections get there: test_steered.py."""
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -7,7 +8,7 @@ import subprocess
 import pytest
 
 from conftest import BOTH
-from gateway import PATIENCE, Closed, Gateway, Wire, basic, exeat, free_port
+from gateway import EXEAT, PATIENCE, Closed, Gateway, Wire, basic, exeat, free_port
 from steered import ask
 
 SERVICE = """
@@ -350,6 +351,21 @@ def test_silence_is_closed_silently(here):
     wire = here.secure.connect()
     wire.half_close()
     assert wire.is_closed() and not wire.buffer
+
+
+def test_what_is_not_given_for_tproxy_is_said_at_the_start_and_in_status(tmp_path, pki, origins):
+    d = Door("steered")
+    g = Gateway(tmp_path / "state", SERVICE.format(name="registry", host="registry.test", port=d.port, ports="ports", credentials="refuse",
+                                                   origin=origins[0].port) + f"    ca-file: {pki[0]}\n")
+    g.config.write_text(g.config.read_text().replace("listen:\n", "listen:\n" + d.line(), 1))
+    serve = [str(EXEAT), "-c", str(g.config), "serve"]
+    g.start(["setpriv", "--bounding-set", "-net_raw,-net_admin", "--", *serve] if os.geteuid() == 0 else serve)
+    line = "listen.steered: no TPROXY: Operation not permitted"
+    assert line in g.output().decode() and line in exeat("status", config=g.config, check=False).stdout
+    wire = d.tls(g.root)  # and the rest of it works
+    wire.send(ask(host(d), "/pkg/a", g.token(BOTH)))
+    assert wire.response().status == 200
+    assert g.stop() == 0
 
 
 def test_the_journal_is_whole(here):
