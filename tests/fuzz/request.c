@@ -45,16 +45,16 @@ static void check_request(const struct request *r, const struct request_context 
     check_host(r->host);
     assert(r->port);
     if (r->connect) {
-        assert(!context->tunnelled);
+        assert(!context->tunnelled && !context->transparent);
         return;
     }
     check_path(r->raw_path, buf_slice(&r->path));
     assert(r->target.len == r->raw_path.len + (r->has_query ? 1 + r->query.len : 0));
     assert(slice_starts(r->target, r->raw_path) && slice_find(r->target, '#') < 0 && slice_find(r->target, ' ') < 0);
-    if (!context->tunnelled)
+    if (!context->tunnelled && !context->transparent)
         assert(r->scheme == SCHEME_HTTP);
     else
-        assert(r->scheme == context->scheme && strcmp(r->host, context->host) == 0 && r->port == context->port);
+        assert(r->scheme == context->scheme && (!context->host || strcmp(r->host, context->host) == 0) && r->port == context->port);
 }
 
 /* One line of the input is the method, one the target, one the Host value. */
@@ -68,6 +68,9 @@ static void read_once(struct slice input, uint8_t choice)
     struct fault why = {0};
     struct slice line;
 
+    if (choice & 32) /* TLS names the host before; plain HTTP does not */
+        context = (struct request_context){.transparent = true, .scheme = context.scheme, .host = choice & 2 ? "a.test" : NULL,
+                                           .port = context.port};
     h.method = choice & 16 ? SLICE("CONNECT") : SLICE("GET");
     if (!slice_next(&input, '\n', &h.target))
         return;
@@ -77,7 +80,8 @@ static void read_once(struct slice input, uint8_t choice)
     else
         assert(why.reason == REASON_REQUEST_MALFORMED || why.reason == REASON_NOT_A_PROXY_REQUEST ||
                why.reason == REASON_HOST_INVALID || why.reason == REASON_PATH_INVALID ||
-               why.reason == REASON_AUTHORITY_MISMATCH);
+               why.reason == REASON_AUTHORITY_MISMATCH || why.reason == REASON_HOST_MISSING ||
+               (why.reason == REASON_PROXY_REQUEST && context.transparent));
     request_clear(&r);
 }
 
