@@ -240,17 +240,33 @@ static bool names_device(struct slice line, const char *device)
     return false;
 }
 
-/* A rule of somebody else's that goes before ours, or has the kernel open doors by what it reads. */
+/* Is it of this plan? Those are compared line by line. "inet exeat_vm1" */
+static bool is_own(const struct plan *p, struct slice table)
+{
+    struct slice left = table, family;
+    struct buf own = {0};
+    bool is = false;
+
+    slice_next(&left, ' ', &family);
+    ruleset_table(p->name, &own);
+    for (size_t i = 0; ruleset_families[i]; i++)
+        is |= slice_is(family, ruleset_families[i]) && slice_equals(left, buf_slice(&own));
+    buf_free(&own);
+    return is;
+}
+
+/* A rule of somebody else's that goes before ours, or has the kernel open doors by what it reads. Firewalls side by side have one priority. */
 static void look_at_line(struct check *c, struct slice line, struct slice table, struct slice block)
 {
+    bool is_like = slice_search(table, SLICE(" exeat_")) >= 0;
     int priority = 0;
     bool is_base = slice_starts(line, SLICE("type ")) && priority_of(line, &priority);
 
-    if (is_base && slice_search(line, SLICE(" hook ingress ")) >= 0 && priority <= RULESET_INGRESS_PRIORITY &&
+    if (is_base && slice_search(line, SLICE(" hook ingress ")) >= 0 && priority <= RULESET_INGRESS_PRIORITY - is_like &&
         names_device(line, c->p->interface))
         tell(c, "earlier", table, block, "this chain sees the interface's frames before the firewall; give it a higher priority");
     if (is_base && c->p->steer == PLAN_STEER_REDIRECT && slice_starts(line, SLICE("type nat hook prerouting ")) &&
-        priority <= RULESET_STEER_PRIORITY)
+        priority <= RULESET_STEER_PRIORITY - is_like)
         tell(c, "earlier", table, block, "this chain can send connections elsewhere before they are steered; give it a higher priority");
     if (slice_search(line, SLICE("ct helper set ")) >= 0)
         tell(c, "helper", table, block, "a connection-tracking helper opens ports by what it reads in packets; take the rule out");
@@ -271,7 +287,7 @@ static bool check_others(struct check *c, struct fault *why)
             table = slice_cut(line, 6, line.len - 2);
         else if (opens)
             block = slice_cut(line, 0, line.len - 2);
-        else if (slice_search(table, SLICE(" exeat_")) < 0)
+        else if (!is_own(c->p, table))
             look_at_line(c, line, table, block);
     }
     buf_free(&all);

@@ -89,6 +89,12 @@ DRIFT = {
         other("netdev", 'type filter hook ingress devices = { "uplink", "sb1" } priority -1000;'), ["earlier, table netdev other"]),
     "another's chain is first to send connections elsewhere": (other("ip", "type nat hook prerouting priority -150;"),
                                                                ["earlier, table ip other, chain c: this chain can send"]),
+    "another's chain is first, in a table called as ours are": (
+        lambda w: w.nft('table netdev exeat_other {\n chain c {\n type filter hook ingress device "sb1" priority -1001;\n }\n}'),
+        ["earlier, table netdev exeat_other, chain c: this chain sees the interface's frames"]),
+    "another's chain is first, in a table of our name and another family": (
+        lambda w: w.nft("table ip exeat_sb1 {\n chain c {\n type nat hook prerouting priority -150;\n }\n}"),
+        ["earlier, table ip exeat_sb1, chain c: this chain can send"]),
     "a helper": (lambda w: w.nft('table inet other {\n ct helper ftp {\n type "ftp" protocol tcp;\n }\n chain c {\n type filter '
                                  'hook prerouting priority 0;\n tcp dport 21 ct helper set "ftp"\n }\n}'), ["helper, table inet other, chain c: "]),
     "traffic control": (lambda w: w.gateway.run("tc", "qdisc", "add", "dev", "sb1", "clsact", check=True), ["earlier: traffic control"]),
@@ -111,7 +117,8 @@ def in_force(redirect):
     redirect.firewall("check")
     yield redirect
     for family in ("netdev", "ip", "inet"):
-        redirect.gateway.run("nft", "delete", "table", family, "other")
+        for name in ("other", "exeat_other", *(["exeat_sb1"] if family == "ip" else [])):
+            redirect.gateway.run("nft", "delete", "table", family, name)
     redirect.gateway.ip("link", "set", "sb1", "xdpgeneric", "off")
     redirect.gateway.run("tc", "qdisc", "del", "dev", "sb1", "clsact")
     redirect.gateway.ip("link", "set", "sb1", "nomaster", check=False)
