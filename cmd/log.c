@@ -218,7 +218,8 @@ static int run_query(const struct invocation *inv)
 
 static const struct option_spec query_options[] = {
     {"kind", 'k', OPTION_TEXT, "KIND", NULL,
-     "boot, config, decision, dial, result, certificate, finding, connection, revocation, edge, heartbeat, lost, shutdown", false, false},
+     "boot, config, decision, dial, result, certificate, finding, connection, revocation, heartbeat, lost, shutdown, limit, reload, "
+     "listener, grant, edge, keys, question, upstream, lookup, audit", false, false},
     {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "of this sandbox", false, false},
     {"service", 0, OPTION_TEXT, "NAME", NULL, "to this service", false, false},
     {"host", 0, OPTION_TEXT, "HOST", NULL, "to this host", false, false},
