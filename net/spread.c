@@ -6,27 +6,40 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { ROOM = 1 << 20, SHIFT = 29, V4_SOURCE = 12, V6_SOURCE = 8 };
+enum { ROOM = 1 << 20, SHIFT = 29, HALF = 15, V4_SOURCE = 12, V6_SOURCE = 8 };
 
 _Static_assert(SPREAD_SOCKETS == 1 << (32 - SHIFT), "the top bits of a product choose the socket");
 
 #define LOAD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_NET_OFF + (offset)))
 
-/* An IPv6 host has a whole /64. */
+#define TIMES(odd) BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, odd)
+#define KEEP BPF_STMT(BPF_MISC | BPF_TAX, 0)
+#define WITH_KEPT BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0)
+#define DOWN(bits) BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, bits)
+#define GIVE BPF_STMT(BPF_RET | BPF_A, 0)
+
+static uint32_t random_odd(void)
+{
+    uint32_t n;
+
+    if (RAND_bytes((unsigned char *)&n, sizeof n) != 1)
+        abort();
+    return n | 1;
+}
+
+/*
+ * An IPv6 host has a whole /64. Sandboxes have addresses one after another: with one product alone some factors have all of them at two
+ * or three sockets.
+ */
 static bool steer(int fd, int family)
 {
-    uint32_t odd;
-    struct sock_filter v4[] = {LOAD(V4_SOURCE), BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0), BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, SHIFT),
-                               BPF_STMT(BPF_RET | BPF_A, 0)};
-    struct sock_filter v6[] = {LOAD(V6_SOURCE), BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0), BPF_STMT(BPF_MISC | BPF_TAX, 0),
-                               LOAD(V6_SOURCE + 4), BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0), BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0),
-                               BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, SHIFT), BPF_STMT(BPF_RET | BPF_A, 0)};
+    const uint32_t a = random_odd(), b = random_odd();
+    struct sock_filter v4[] = {LOAD(V4_SOURCE), TIMES(a), KEEP, DOWN(HALF), WITH_KEPT, TIMES(b), DOWN(SHIFT), GIVE};
+    struct sock_filter v6[] = {LOAD(V6_SOURCE), TIMES(b), KEEP, LOAD(V6_SOURCE + 4), WITH_KEPT, TIMES(a), KEEP, DOWN(HALF), WITH_KEPT, TIMES(b),
+                               DOWN(SHIFT), GIVE};
     struct sock_fprog program = {.len = family == AF_INET ? sizeof v4 / sizeof *v4 : sizeof v6 / sizeof *v6,
                                  .filter = family == AF_INET ? v4 : v6};
 
-    if (RAND_bytes((unsigned char *)&odd, sizeof odd) != 1)
-        abort();
-    v4[1].k = v6[1].k = v6[5].k = odd | 1;
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
 }
 
