@@ -353,6 +353,19 @@ def test_silence_is_closed_silently(here):
     assert wire.is_closed() and not wire.buffer
 
 
+def test_handshakes_of_a_source_that_has_shown_no_token_are_limited(tmp_path, pki, origins):
+    d = Door("steered")
+    g = Gateway(tmp_path / "state", SERVICE.format(name="registry", host="registry.test", port=d.port, ports="ports", credentials="refuse",
+                                                   origin=origins[0].port) + f"    ca-file: {pki[0]}\n", extra="limits: {failed-handshakes: 3}")
+    g.config.write_text(g.config.read_text().replace("listen:\n", "listen:\n" + d.line(), 1))
+    g.start()
+    for _ in range(3):
+        assert "UNRECOGNIZED_NAME" in alert(d, "elsewhere.test").upper()
+    assert "UNRECOGNIZED_NAME" not in alert(d, "registry.test").upper()  # not even looked at
+    g.wait_for(kind="limit", reason="limit_handshakes")
+    assert g.stop() == 0
+
+
 def test_what_is_not_given_for_tproxy_is_said_at_the_start_and_in_status(tmp_path, pki, origins):
     d = Door("steered")
     g = Gateway(tmp_path / "state", SERVICE.format(name="registry", host="registry.test", port=d.port, ports="ports", credentials="refuse",
