@@ -11,7 +11,7 @@
 static void send_protected(struct evidence *e)
 {
     for (size_t i = 0; i < baseline_count(e); i++)
-        ask(e, (struct probe){.path = baseline_at(e, i)->path, .variant = "without a credential"});
+        ask_once(e, baseline_at(e, i)->none, (struct probe){.path = baseline_at(e, i)->path, .variant = "without a credential"});
 }
 
 static bool has_challenge(const struct turn *x)

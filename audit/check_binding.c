@@ -9,7 +9,7 @@ static void send_twice(struct evidence *e)
 {
     if (!token_counts(e))
         return;
-    ask(e, (struct probe){.path = token_place(e)->path, .who = WHO_FIRST, .variant = "first"});
+    ask_once(e, token_place(e)->good, (struct probe){.path = token_place(e)->path, .who = WHO_FIRST, .variant = "first"});
     ask(e, (struct probe){.path = token_place(e)->path, .who = WHO_FIRST, .variant = "again, on another connection"});
 }
 

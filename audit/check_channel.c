@@ -246,23 +246,35 @@ static const char *missing_name(struct evidence *e)
     return n;
 }
 
-static void send_name(struct evidence *e)
+/* Both are put, and then the pages are looked at once: the first nonce is CN-1's, the others are CN-5's. */
+static void send_seen(struct evidence *e)
 {
     ask(e, (struct probe){.path = words(e, "/exeat-audit-canary-%s", missing_name(e)), .who = good_or_nobody(e), .tag = TAG_PUT, .variant = "a canary as the name"});
+    ask(e, (struct probe){.path = words(e, "/exeat-audit-%s", missing_name(e)), .tag = TAG_PUT, .fields = {words(e, "User-Agent: exeat-audit-canary-%s", nonce_new(e))}, .variant = "a canary in path and User-Agent"});
     look_around(e);
 }
 
 /* Who asks sees what they asked for; that is no way out. Another's page is. */
-static void judge_seen(const struct evidence *e, struct finding *f)
+static void judge_seen(const struct evidence *e, size_t from, size_t end, struct finding *f)
 {
     const struct turn *x;
     size_t i = 0;
 
     finding_set(f, VERDICT_PASS, "no page of somebody else's shows it");
     while ((x = tagged(e, TAG_LOOK, &i)))
-        for (size_t j = 0; j < e->n_nonces; j++)
+        for (size_t j = from; j < end && j < e->n_nonces; j++)
             if (turn_holds(x, e->nonces[j]))
                 finding_worsen(f, VERDICT_FAIL, "%s shows anybody what another caller sent", x->shown);
+}
+
+static void judge_name(const struct evidence *e, struct finding *f)
+{
+    judge_seen(e, 0, 1, f);
+}
+
+static void judge_logged(const struct evidence *e, struct finding *f)
+{
+    judge_seen(e, 1, NONCES_MAX, f);
 }
 
 static void send_fields(struct evidence *e)
@@ -283,12 +295,6 @@ static void judge_fields(const struct evidence *e, struct finding *f)
     for (size_t i = 0; i < e->n; i++)
         if (turn_holds(e->list[i], e->nonces[0]) && !is_ours(e->list[i]))
             finding_worsen(f, VERDICT_WEAK, "an answer repeats %s", e->list[i]->variant);
-}
-
-static void send_logged(struct evidence *e)
-{
-    ask(e, (struct probe){.path = words(e, "/exeat-audit-%s", missing_name(e)), .tag = TAG_PUT, .fields = {words(e, "User-Agent: exeat-audit-canary-%s", nonce_new(e))}, .variant = "a canary in path and User-Agent"});
-    look_around(e);
 }
 
 /* ---- CN-3, CN-7 ---- */
@@ -371,11 +377,11 @@ static const struct check upload_checks[] = {
 #define SCAN "The scanner finds a canary in requests and stops it; deny: the page that shows it."
 
 static const struct check canary_checks[] = {
-    {"CN-1", SEVERITY_HIGH, 0, send_name, judge_seen, "Does a name that was asked for show elsewhere?", "", "Keep names that nobody has out of listings and statistics.", SCAN},
+    {"CN-1", SEVERITY_HIGH, 0, send_seen, judge_name, "Does a name that was asked for show elsewhere?", "", "Keep names that nobody has out of listings and statistics.", SCAN},
     {"CN-2", SEVERITY_MEDIUM, 0, send_fields, judge_fields, "Do answers repeat fields?", "", "Leave request fields out of answers.", SCAN},
     {"CN-3", SEVERITY_CRITICAL, RUN_WRITES, send_object, judge_readable, "Is what one wrote anybody's to read?", "", "Demand a credential for reading, of the same tenant.", SCAN},
     {"CN-4", SEVERITY_CRITICAL, RUN_LISTENER, send_out, judge_out, "Does a canary come out at the listener?", "", "Close the way that RL and FU found.", SCAN},
-    {"CN-5", SEVERITY_MEDIUM, 0, send_logged, judge_seen, "Do logs or statistics show it?", "", "Keep logs and statistics from clients.", SCAN},
+    {"CN-5", SEVERITY_MEDIUM, 0, send_seen, judge_logged, "Do logs or statistics show it?", "", "Keep logs and statistics from clients.", SCAN},
     {"CN-6", SEVERITY_MEDIUM, RUN_NAMED | RUN_LISTENER, send_names_of_hosts, judge_names_of_hosts, "Does a canary come out as a DNS name?", "", "Resolve names of a list alone.", "Put the service's own resolver behind the gateway's."},
     {"CN-7", SEVERITY_LOW, RUN_WRITES, send_deleted, judge_deleted, "Is what was deleted gone?", "", "Delete from caches too.", SCAN},
 };

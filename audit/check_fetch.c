@@ -58,8 +58,9 @@ static void send_parameters(struct evidence *e)
     for (size_t i = 0; host && i < COUNT(fetchers) + target_count(e->target, "fetchers"); i++) {
         const char *path = i < COUNT(fetchers) ? fetchers[i] : target_text_at(e->target, "fetchers", i - COUNT(fetchers));
 
-        ask(e, (struct probe){.path = with_parameters(e, path, words(e, "http://%s/%s", host, nonce_new(e))), .who = good_or_nobody(e), .variant = "parameters name the listener"});
-        if (inside && !evidence_is_hit(e))
+        const struct turn *x = ask(e, (struct probe){.path = with_parameters(e, path, words(e, "http://%s/%s", host, nonce_new(e))), .who = good_or_nobody(e), .variant = "parameters name the listener"});
+
+        if (inside && !evidence_is_hit(e) && !(x->status == 404 && turn_alike(x, nowhere(e)))) /* where there is nothing, nothing fetches */
             ask(e, (struct probe){.path = with_parameters(e, path, words(e, "http://%s/%s", inside, nonce_new(e))), .who = good_or_nobody(e), .variant = "parameters name the listener, inside"});
     }
 }

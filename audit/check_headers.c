@@ -2,6 +2,8 @@
 #include "audit/check.h"
 #include "audit/probes.h"
 
+#include <string.h>
+
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 enum { TAG_PLAIN = 1000 /* beside the number of the baseline */ };
@@ -11,6 +13,24 @@ static void send_field(struct evidence *e, const char *field)
 {
     for (size_t i = 0; i < baseline_count(e); i++)
         ask(e, (struct probe){.path = baseline_at(e, i)->path, .fields = {field}, .variant = field, .tag = (int)i});
+}
+
+/*
+ * All of them in one request, and each by itself only where that changes the answer, be it into another refusal: several at once may
+ * be what is refused.
+ */
+static void send_fields(struct evidence *e, const char *const *fields, size_t n)
+{
+    for (size_t i = 0; i < baseline_count(e); i++) {
+        const struct baseline *b = baseline_at(e, i);
+        struct probe all = {.path = b->path, .variant = "all of these fields", .tag = (int)i};
+        const struct turn *x;
+
+        memcpy(all.fields, fields, n * sizeof *fields);
+        x = ask(e, all);
+        for (size_t j = 0; j < n && !turn_alike(x, baseline_none(e, b)); j++)
+            ask(e, (struct probe){.path = b->path, .fields = {fields[j]}, .variant = fields[j], .tag = (int)i});
+    }
 }
 
 /* As nobody is answered without it, so with it. */
@@ -38,9 +58,14 @@ static void send_addresses(struct evidence *e)
     static const char *const names[] = {"X-Forwarded-For", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP"};
     static const char *const addresses[] = {"127.0.0.1", "10.1.2.3", "192.168.1.1"};
 
-    for (size_t i = 0; i < COUNT(names); i++)
-        for (size_t j = 0; j < (i < 2 ? COUNT(addresses) : 1); j++)
-            send_field(e, words(e, "%s: %s", names[i], addresses[j]));
+    for (size_t j = 0; j < COUNT(addresses); j++) {
+        const char *fields[COUNT(names)];
+        size_t n = j == 0 ? COUNT(names) : 2;
+
+        for (size_t i = 0; i < n; i++)
+            fields[i] = words(e, "%s: %s", names[i], addresses[j]);
+        send_fields(e, fields, n);
+    }
 }
 
 static void send_forwarded(struct evidence *e)
@@ -54,36 +79,59 @@ static void send_users(struct evidence *e)
     static const char *const fields[] = {"Remote-User: admin", "X-Remote-User: admin", "X-WEBAUTH-USER: admin", "X-Forwarded-User: admin",
                                          "X-Forwarded-Email: admin@example.invalid", "X-Forwarded-Groups: admin", "X-Auth-Request-User: admin"};
 
-    for (size_t i = 0; i < COUNT(fields); i++)
-        send_field(e, fields[i]);
+    send_fields(e, fields, COUNT(fields));
 }
 
 static void send_certificates(struct evidence *e)
 {
     static const char *const fields[] = {"Client-Cert: :MIIB:", "X-SSL-Client-Verify: SUCCESS", "X-Client-DN: CN=admin", "X-SSL-Client-S-DN: CN=admin"};
 
-    for (size_t i = 0; i < COUNT(fields); i++)
-        send_field(e, fields[i]);
+    send_fields(e, fields, COUNT(fields));
 }
 
 static void send_stable(struct evidence *e)
 {
-    send_field(e, "Via: 1.1 exeat-audit");
-    send_field(e, "X-Forwarded-Proto: https");
-    send_field(e, "Upgrade-Insecure-Requests: 1");
+    static const char *const fields[] = {"Via: 1.1 exeat-audit", "X-Forwarded-Proto: https", "Upgrade-Insecure-Requests: 1"};
+
+    send_fields(e, fields, COUNT(fields));
 }
 
 /* ---- NT-3 ---- */
 
+/* As a host: behind // in a body or a field, or as the host of Location, Link, realm. */
+static bool names_host(const struct turn *x, const char *nonce)
+{
+    struct buf link = {0};
+    bool found;
+
+    buf_printf(&link, "//%s.example", nonce);
+    found = text_holds(buf_slice(&x->head), buf_slice(&link)) || text_holds(buf_slice(&x->body), buf_slice(&link));
+    buf_free(&link);
+    return found;
+}
+
+static bool needs_each(const struct turn *all, const char *nonce)
+{
+    return !turn_answered(all) || names_host(all, nonce) || all->status / 100 == 4;
+}
+
 static void send_names_on(struct evidence *e, const char *method, const char *path, enum who who)
 {
     static const char *const names[] = {"X-Forwarded-Host", "X-Outside-Url", "X-Host"};
-    const char *host = words(e, "%s.example", nonce_new(e));
+    const char *nonce = nonce_new(e), *host = words(e, "%s.example", nonce);
+    struct probe all = {.method = method, .path = path, .who = who, .variant = "all of these fields", .fields = {"Accept: application/json, */*"}};
+    const struct turn *x;
 
+    /* All in one; which of them it was is asked only when it was one, or when so many are refused. */
     for (size_t i = 0; i < COUNT(names); i++)
+        all.fields[1 + i] = words(e, "%s: %s%s", names[i], i == 1 ? "http://" : "", host);
+    all.fields[1 + COUNT(names)] = words(e, "Forwarded: host=%s", host);
+    x = ask(e, all);
+    for (size_t i = 0; i < COUNT(names) && needs_each(x, nonce); i++)
         ask(e, (struct probe){.method = method, .path = path, .who = who, .variant = names[i],
                               .fields = {"Accept: application/json, */*", words(e, "%s: %s%s", names[i], i == 1 ? "http://" : "", host)}});
-    ask(e, (struct probe){.method = method, .path = path, .who = who, .variant = "Forwarded", .fields = {"Accept: application/json, */*", words(e, "Forwarded: host=%s", host)}});
+    if (needs_each(x, nonce))
+        ask(e, (struct probe){.method = method, .path = path, .who = who, .variant = "Forwarded", .fields = {"Accept: application/json, */*", words(e, "Forwarded: host=%s", host)}});
     if (path[0] == '/')
         ask(e, (struct probe){.method = method, .path = path, .who = who, .host = host, .variant = "Host", .fields = {"Accept: application/json, */*"}});
 }
@@ -104,18 +152,6 @@ static void send_names(struct evidence *e)
         if (turn_is_2xx(w.answer))
             send_names_on(e, "POST", words(e, "/v2/%s/blobs/uploads/", w.name), good_or_nobody(e));
     }
-}
-
-/* As a host: behind // in a body or a field, or as the host of Location, Link, realm. */
-static bool names_host(const struct turn *x, const char *nonce)
-{
-    struct buf link = {0};
-    bool found;
-
-    buf_printf(&link, "//%s.example", nonce);
-    found = text_holds(buf_slice(&x->head), buf_slice(&link)) || text_holds(buf_slice(&x->body), buf_slice(&link));
-    buf_free(&link);
-    return found;
 }
 
 static void judge_names(const struct evidence *e, struct finding *f)

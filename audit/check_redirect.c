@@ -60,7 +60,7 @@ static void send_ordinary(struct evidence *e)
     const char *host, *path = target_text(e->target, "fetch") ? fetched(e, nonce_new(e)) : NULL;
 
     for (size_t i = 0; i < baseline_count(e); i++)
-        ask(e, (struct probe){.path = baseline_at(e, i)->path, .who = good_or_nobody(e), .variant = "as clients ask"});
+        ask_once(e, has_good(e) ? baseline_at(e, i)->good : baseline_at(e, i)->none, (struct probe){.path = baseline_at(e, i)->path, .who = good_or_nobody(e), .variant = "as clients ask"});
     if (!path)
         return;
     ask(e, (struct probe){.path = path, .who = good_or_nobody(e), .variant = "fetched from the upstream"});
@@ -286,8 +286,8 @@ static void judge_carried(const struct evidence *e, struct finding *f)
 static void send_challenges(struct evidence *e)
 {
     for (size_t i = 0; i < baseline_count(e); i++)
-        ask(e, (struct probe){.path = baseline_at(e, i)->path, .variant = "nobody asks"});
-    ask(e, (struct probe){.path = baseline_at(e, 0)->path, .who = good_or_nobody(e), .variant = "as clients ask"});
+        ask_once(e, baseline_at(e, i)->none, (struct probe){.path = baseline_at(e, i)->path, .variant = "nobody asks"});
+    ask_once(e, has_good(e) ? baseline_at(e, 0)->good : baseline_at(e, 0)->none, (struct probe){.path = baseline_at(e, 0)->path, .who = good_or_nobody(e), .variant = "as clients ask"});
 }
 
 static void judge_challenges(const struct evidence *e, struct finding *f)

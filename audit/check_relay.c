@@ -355,7 +355,7 @@ static void send_inside(struct evidence *e)
                 send_spellings(e, bare);
             if (kept == ROUTE_NONE)
                 free(e->audit->route_path);
-            if (kept != ROUTE_NONE)
+            if (kept != ROUTE_NONE || i != ROUTE_PATH) /* the shape is the path's */
                 break;
         }
     }

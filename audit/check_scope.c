@@ -244,7 +244,7 @@ static void send_second(struct evidence *e)
     }
     if (token_counts(e))
         for (size_t i = 0; i < baseline_count(e); i++)
-            ask(e, (struct probe){.path = baseline_at(e, i)->path, .who = WHO_SECOND, .variant = "the second tenant's credential", .tag = (int)i});
+            ask_once(e, baseline_at(e, i)->second, (struct probe){.path = baseline_at(e, i)->path, .who = WHO_SECOND, .variant = "the second tenant's credential", .tag = (int)i});
 }
 
 static void judge_second(const struct evidence *e, struct finding *f)

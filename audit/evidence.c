@@ -69,6 +69,34 @@ struct turn *ask(struct evidence *e, struct probe p)
     return x;
 }
 
+struct turn *ask_once(struct evidence *e, const struct turn *before, struct probe p)
+{
+    struct turn *x;
+
+    if (e->is_through || !turn_answered(before))
+        return ask(e, p);
+    assert(e->n < TURNS_MAX);
+    x = turn_copy(before);
+    free(x->variant);
+    x->variant = text_copy(slice_of(p.variant));
+    x->tag = p.tag;
+    e->list[e->n++] = x;
+    return x;
+}
+
+void evidence_copy(struct evidence *e, const struct evidence *from)
+{
+    for (e->n = 0; e->n < from->n; e->n++)
+        e->list[e->n] = turn_copy(from->list[e->n]);
+    memcpy(e->nonces, from->nonces, sizeof e->nonces);
+    e->n_nonces = from->n_nonces;
+    memcpy(e->missing, from->missing, sizeof e->missing);
+    memcpy(e->not_applicable, from->not_applicable, sizeof e->not_applicable);
+    memcpy(e->left, from->left, sizeof e->left);
+    e->has_no_upstream = from->has_no_upstream;
+    e->number = from->number;
+}
+
 /* ---- who came ---- */
 
 static void gather(struct evidence *e, bool is_upstream, struct hit **out, size_t *n_out)

@@ -42,6 +42,13 @@ struct evidence {
 void evidence_clear(struct evidence *e);
 /* The exchange, kept by the evidence; never NULL. */
 struct turn *ask(struct evidence *e, struct probe p);
+/*
+ * The exchange that p would be, when it was asked before: a copy of that, with p's tag and variant, at no cost of the budget. Asked all the
+ * same through the gateway, or when before is NULL or has no answer.
+ */
+struct turn *ask_once(struct evidence *e, const struct turn *before, struct probe p);
+/* All that another check sent and got, as if this one had: for checks that ask the same and judge it differently. */
+void evidence_copy(struct evidence *e, const struct evidence *from);
 /* Fill hits and upstream_hits with who came so far. */
 void evidence_collect(struct evidence *e);
 /* Has anybody come to the listener with one of the nonces by now? */

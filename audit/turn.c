@@ -42,6 +42,32 @@ struct turn *turn_new(const struct probe *p)
     return x;
 }
 
+static char *copy_of(const char *text)
+{
+    return text ? text_copy(slice_of(text)) : NULL;
+}
+
+struct turn *turn_copy(const struct turn *x)
+{
+    struct turn *copy = malloc(sizeof *copy);
+
+    if (!copy)
+        abort();
+    *copy = *x;
+    copy->variant = copy_of(x->variant);
+    copy->method = copy_of(x->method);
+    copy->shown = copy_of(x->shown);
+    copy->note = copy_of(x->note);
+    copy->asked.path = copy_of(x->asked.path);
+    copy->asked.host = copy_of(x->asked.host);
+    copy->asked.fields = copy_of(x->asked.fields);
+    copy->asked.content = copy_of(x->asked.content);
+    copy->head = copy->body = (struct buf){0};
+    buf_append(&copy->head, buf_slice(&x->head));
+    buf_append(&copy->body, buf_slice(&x->body));
+    return copy;
+}
+
 void turn_free(struct turn *x)
 {
     if (!x)

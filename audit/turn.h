@@ -73,6 +73,8 @@ struct turn {
 };
 
 struct turn *turn_new(const struct probe *p);
+/* Another of the same (give). */
+struct turn *turn_copy(const struct turn *x);
 void turn_free(struct turn *x);
 
 /* The value of the nth (0: first) field of this name, trimmed; false when there is none. */
