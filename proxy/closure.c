@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/say.h"
 #include "proxy/handout.h"
 #include "proxy/standing.h"
 
@@ -26,6 +27,23 @@ static void record(struct supervisor *s, enum revocation_kind kind, const struct
 json_t *closure_list(const struct supervisor *s)
 {
     return standing_closed(s->assets.revocations);
+}
+
+void closure_remind(const struct supervisor *s)
+{
+    json_t *all = closure_list(s);
+    struct fault unlisted = {0};
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(all, i, one) {
+        const char *name = json_string_value(json_object_get(one, "service"));
+
+        if (!standing_find(s->config->policy, name, &unlisted))
+            say_warning("service %s was closed by hand, and the configuration has none of that name any more; what it listed may be open "
+                        "under another: exeat service list", name);
+    }
+    json_decref(all);
 }
 
 static bool carry_out(struct supervisor *s, enum revocation_kind kind, const struct suspension *c, struct fault *why)

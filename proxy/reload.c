@@ -205,6 +205,7 @@ static void succeed(struct reload *r)
     r->error[0] = '\0';
     for (size_t i = 0; i < r->s->config->n_warnings; i++)
         say_warning("%s", r->s->config->warnings[i]);
+    closure_remind(r->s);
     say_notes(&r->s->assets.listening);
     say_note("reloaded: generation %llu is in force", (unsigned long long)r->generation);
     answer_all(r, NULL);

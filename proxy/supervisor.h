@@ -105,6 +105,8 @@ bool quarantine_leak(struct supervisor *s, struct slice payload);
  */
 struct json_t *closure_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
 struct json_t *closure_list(const struct supervisor *s);
+/* Of a service that is closed by hand and is called otherwise now, people are told: what it listed may be open again. */
+void closure_remind(const struct supervisor *s);
 /* proxy/receipts.c: an audit was made, and what stands for its exchanges goes into the journal. The order and its answer (give). */
 struct json_t *receipt_order(struct supervisor *s, const struct asker *who, const struct json_t *request);
 /* proxy/listener.c: listeners that come and go while the gateway runs. The order of an admin and its answer; all there are (give). */

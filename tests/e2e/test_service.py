@@ -185,6 +185,19 @@ def test_what_names_no_service_is_refused(own, words, status, text):
     assert not any(one["closed"] for one in listed(own))
 
 
+def test_one_that_is_called_otherwise_after_a_reload_is_told_of(own):
+    service(own, "close", "registry-plain")
+    text = own.config.read_text()
+    own.config.write_text(text.replace("  registry-plain:", "  registry-renamed:"))
+    exeat("reload", config=own.config)
+    own.config.write_text(text)
+    told = "service registry-plain was closed by hand, and the configuration has none of that name any more"
+    assert wait_until(lambda: told in own.output().decode(), "the warning")
+    before = own.output().decode().count(told)
+    exeat("reload", config=own.config)
+    assert own.output().decode().count(told) == before and one_of(own, "registry-plain")["closed"]
+
+
 def test_it_survives_a_reload_and_a_restart_and_is_written_down_without_a_gateway(own):
     token = own.token(BOTH)
     service(own, "close", "registry-plain", "--reason", "kept")
