@@ -16,6 +16,7 @@ struct lookup {
     char *host, *service;
     uint64_t mark; /* of the service */
     bool allow_private, v6;
+    bool any; /* an address is allowed, of whichever family */
     int64_t begun_ns;
     struct lookup_found found;
     struct buf seen, left_out; /* for the record: all addresses; those not allowed, and why */
@@ -108,16 +109,17 @@ static void consider(struct lookup *l, const struct addr *a, uint32_t ttl_s)
         list_address(&l->left_out, a, why);
         return;
     }
+    l->any = true;
     if (ttl_s < l->found.ttl_s)
         l->found.ttl_s = ttl_s;
     if (a->family == (l->v6 ? AF_INET6 : AF_INET) && l->found.n < DNS_ADDRESSES_MAX)
         l->found.list[l->found.n++] = *a;
 }
 
-/* False: some were left out and none remains, which is no name without addresses. */
+/* False: some were left out and none remains of either family, which is no name without addresses. */
 static bool finish(struct lookup *l, struct fault *why)
 {
-    if (!l->found.n && buf_len(&l->left_out))
+    if (!l->any && buf_len(&l->left_out))
         return fault_reason(why, REASON_ADDRESS_DENIED, "%s: %.*s", l->host, SLICE_ARG(buf_slice(&l->left_out)));
     l->wait = (struct record_wait){.on_recorded = on_recorded, .arg = l};
     record(l, "complete", REASON_ALLOWED, buf_slice(&l->left_out), &l->wait);

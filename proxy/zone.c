@@ -225,7 +225,7 @@ enum dns_code zone_code(enum reason r)
         return DNS_NOERROR;
     if (r == REASON_QUESTION_MALFORMED)
         return DNS_FORMERR;
-    if (r == REASON_HOST_NOT_LISTED || r == REASON_HOST_INVALID)
+    if (r == REASON_HOST_NOT_LISTED || r == REASON_HOST_INVALID || r == REASON_ADDRESS_DENIED)
         return DNS_NXDOMAIN;
     if (r != REASON_QUESTION_NOT_SUPPORTED && reason_get(r)->status >= 500)
         return DNS_SERVFAIL;
