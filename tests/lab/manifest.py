@@ -35,6 +35,12 @@ services:
 """
 
 
+def head(name, port):
+    """What every manifest here begins with, up to the service's address."""
+    return HEAD.format(name=name, port=port, ports=PORTS, service=SERVICE, naked=NAKED, upstream=NAMES["upstream.test"],
+                       unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"], zone=ZONE, zone_server=ZONE_SERVER)
+
+
 def secret(fixture, name, text):
     """A file that nobody else can read: the audit takes no other."""
     path = fixture.world.directory / name
@@ -192,11 +198,10 @@ def write(fixture, host=None, clients=""):
     """(the manifest's path, the name of the service in it). With a host the service has that name, as gateways list it; clients: what they need."""
     name = fixture.module.__name__
     path = fixture.world.directory / "manifest.yaml"
-    head = HEAD.format(name=name, port=fixture.port, ports=PORTS, service=SERVICE, naked=NAKED, upstream=NAMES["upstream.test"],
-                       unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"], zone=ZONE, zone_server=ZONE_SERVER)
+    text = head(name, fixture.port)
     if host:
-        head = head.replace(f"http://{SERVICE}:", f"http://{host}:") + f"    address: {SERVICE}\n"
+        text = text.replace(f"http://{SERVICE}:", f"http://{host}:") + f"    address: {SERVICE}\n"
     if fixture.setting.startswith("nginx-tls"):
-        head = head.replace(f"http://{SERVICE}:", "https://tls.test:")
-    path.write_text(head + PARTS[fixture.module](fixture) + clients)
+        text = text.replace(f"http://{SERVICE}:", "https://tls.test:")
+    path.write_text(text + PARTS[fixture.module](fixture) + clients)
     return path, name

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import acng
-from manifest import HEAD
+from manifest import head
 from upstream import PORTS, Upstream
 from world import IMPOSSIBLE, NAKED, NAMES, PATIENCE, POSSIBLE, SERVICE, World, wait_until
 
@@ -200,9 +200,8 @@ class Scenario:
         """
         self.upstream.close()
         path, page = self.top / "manifest.yaml", self.reports / f"{name}.html"
-        head = HEAD.format(name="packages", service=PACKAGES, port=acng.PORT, ports=PORTS, naked=NAKED, upstream=NAMES["upstream.test"],
-                           unlisted=NAMES["unlisted.test"], internal=NAMES["internal.test"])
-        path.write_text(head + f"    address: {SERVICE}\n" + MANIFEST)
+        text = head("packages", acng.PORT).replace(f"http://{SERVICE}:", f"http://{PACKAGES}:")
+        path.write_text(text + f"    address: {SERVICE}\n" + MANIFEST)
         command = [self.exeat, "audit", "packages", "-m", path, "--active", "--tenant2", "--issuer-key", "--beacon", "--rate", "100",
                    "--requests", "900", "--format", "json", "--html", page, "--policy", self.reports / f"{name}.yaml", "--attest", "-c",
                    self.state / "proxy.conf", *words]
