@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/conf.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cmd/command.h"
 #include "firewall/firewall.h"
@@ -114,16 +115,18 @@ static bool read_configuration(const struct invocation *inv, struct plan *p, str
     struct choice choice = {inv, p, 0};
     size_t n;
     const struct conf_section *const *sections = gateway_sections(&n);
-    struct conf *conf = conf_load(inv->config, sections, n, why), *added = NULL;
+    struct conf *conf = NULL, *added = NULL;
     const char *ports = option_text(inv->options, "redirect");
     bool ok = false;
 
-    if (!conf || !(added = listen_added_load(conf_text(conf_section(conf, "gateway"), "state"), why)))
+    if (!file_exists(inv->config))
+        return fault_set(why, FAULT_MISSING, "%s: no such file; name the one that the gateway runs by with -c FILE", inv->config);
+    if (!(conf = conf_load(inv->config, sections, n, why)) || !(added = listen_added_load(conf_text(conf_section(conf, "gateway"), "state"), why)))
         goto out;
     if (!add_listeners(&choice, conf, why) || !add_listeners(&choice, added, why) || !add_dns(&choice, conf, why))
         goto out;
     if (choice.n_named < option_count(inv->options, "listener")) {
-        fault_set(why, FAULT_USAGE, "--listener: %s has %zu of the %zu that are named; exeat listener list shows them", inv->config,
+        fault_set(why, FAULT_USAGE, "--listener: %s has %zu of the %zu that are named; exeat listener list shows all", inv->config,
                   choice.n_named, option_count(inv->options, "listener"));
         goto out;
     }
@@ -145,6 +148,17 @@ static bool take_texts(const struct invocation *inv, struct plan *p, const char 
     return true;
 }
 
+/* Who asks for steering is not left with none. */
+static bool steers_as_said(const struct invocation *inv, const struct plan *p, struct fault *why)
+{
+    const char *ports = option_text(inv->options, "redirect");
+
+    if (p->steer != PLAN_STEER_NONE || (ports ? strcmp(ports, "none") == 0 : !option_flag(inv->options, "tproxy")))
+        return true;
+    return fault_set(why, FAULT_USAGE, "%s: no transparent listener is left for this sandbox to steer to; add one to %s: listen.NAME: "
+                     "{ address: \"ADDRESS:PORT\", mode: transparent }", ports ? "--redirect" : "--tproxy", inv->config);
+}
+
 static bool read_plan(const struct invocation *inv, struct plan *p, struct fault *why)
 {
     *p = (struct plan){.dhcp = option_flag(inv->options, "dhcp"),
@@ -152,7 +166,7 @@ static bool read_plan(const struct invocation *inv, struct plan *p, struct fault
     return take_texts(inv, p, "interface", plan_set_interface, why) && take_texts(inv, p, "name", plan_set_name, why) &&
            take_texts(inv, p, "bridge", plan_set_bridge, why) && take_texts(inv, p, "mac", plan_set_mac, why) &&
            take_texts(inv, p, "source", plan_add_source, why) && take_texts(inv, p, "gateway", plan_add_gateway, why) &&
-           read_configuration(inv, p, why) && plan_finish(p, why);
+           read_configuration(inv, p, why) && plan_finish(p, why) && steers_as_said(inv, p, why);
 }
 
 static void put_name(struct buf *out, const struct invocation *inv, const char *name)
@@ -200,8 +214,8 @@ static int run_apply(const struct invocation *inv)
         put_name(&out, inv, p.name);
         buf_printf(&out, ",\"interface\":\"%s\",\"doors\":%zu}\n", p.interface, p.n_doors);
     } else {
-        buf_printf(&out, "firewall %s is in force at %s: %zu doors of the gateway are reachable, and nothing else\n", p.name,
-                   p.interface, p.n_doors);
+        buf_printf(&out, "firewall %s is in force at %s: %zu %s reachable, and nothing else\n", p.name,
+                   p.interface, p.n_doors, p.n_doors == 1 ? "door of the gateway is" : "doors of the gateway are");
     }
     return command_print(inv, &out);
 }

@@ -293,5 +293,6 @@ bool plan_finish(struct plan *p, struct fault *why)
         return false;
     return p->n_doors > 0 ||
            fault_set(why, FAULT_USAGE, "no listener is left for this sandbox: they are on other addresses than the gateway's, of "
-                     "another family than the sandbox's, or bound to another sandbox");
+                     "another family than the sandbox's, or bound to a sandbox (--sandbox NAME); exeat listener list shows them, "
+                     "exeat listener add opens one");
 }

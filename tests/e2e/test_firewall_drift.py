@@ -354,6 +354,8 @@ REFUSED = {
     "a source that is a name": (["--source", "sandbox"], "--source: "),
     "a port that is none": (["--redirect", "80;443"], "--redirect: "),
     "a bridge without a hardware address": (["--bridge", "br0"], "--mac"),
+    "TPROXY to nobody": (["--tproxy", "--listener", "explicit"], "--tproxy: no transparent listener"),
+    "ports that are steered to nobody": (["--redirect", "443", "--listener", "explicit"], "--redirect: no transparent listener"),
 }
 
 
@@ -381,6 +383,11 @@ def test_words_that_are_off_are_refused(config, name):
     more, says = REFUSED[name]
     done = exeat("firewall", "print", *(BASE[2:] if "--interface" in more else BASE), *more, config=config, check=False)
     assert done.returncode == 2 and says in done.stderr and done.stdout == ""
+
+
+def test_a_configuration_that_is_not_there_is_said(tmp_path):
+    done = exeat("firewall", "print", *BASE, config=tmp_path / "none.conf", check=False)
+    assert done.returncode == 2 and f"{tmp_path}/none.conf: no such file" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root becomes somebody else")
