@@ -307,6 +307,26 @@ static void warn_listeners(struct gateway_config *c)
     }
 }
 
+static bool has_transparent(const struct conf *c)
+{
+    for (size_t i = 0; i < conf_count(c, "listen"); i++)
+        if (strcmp(conf_text(conf_item(c, "listen", i), "mode"), "transparent") == 0)
+            return true;
+    return false;
+}
+
+/* An explicit listener refuses who does not know that it is a proxy. */
+static void warn_steering(struct gateway_config *c)
+{
+    for (size_t i = 0; i < conf_count(c->conf, "dns") && !has_transparent(c->conf); i++) {
+        const struct conf_item *d = conf_item(c->conf, "dns", i);
+
+        if (strcmp(conf_list_text(d, "answer", 0), "real") != 0)
+            warn(c, d, "answer", "dns.%s leads clients to %s, and no listener here is transparent; add one there: listen.NAME: "
+                 "{ address: \"%s:443\", mode: transparent }", conf_name(d), conf_list_text(d, "answer", 0), conf_list_text(d, "answer", 0));
+    }
+}
+
 /* Somebody else decides who gets a token of such an issuer; which of them are ours only its map can say. */
 static void warn_map(struct gateway_config *c, const struct conf_item *item)
 {
@@ -353,6 +373,7 @@ void config_warn(struct gateway_config *c)
     warn_issuers(c);
     warn_handoffs(c);
     warn_listeners(c);
+    warn_steering(c);
     if (!bundle_get(c->files, "canaries.json", &canaries))
         warn(c, conf_section(c->conf, "canaries"), "file", "there are no canaries: no planted secret can be caught; "
              "see: exeat canary new --help");

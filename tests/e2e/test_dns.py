@@ -563,6 +563,19 @@ def test_check_names_what_is_off(gateway, tmp_path, zone, told):
     assert done.returncode == 2 and told in done.stderr and f"{path}:" in done.stderr
 
 
+def test_steering_to_no_transparent_listener_is_warned_of(gateway):
+    path = gateway.directory / "steering.conf"
+    text = gateway.config.read_text()
+    assert "mode: transparent" not in text
+    path.write_text(text)
+    told = exeat("config", "check", config=path).stderr
+    assert "dns.steer leads clients to " in told and "no listener here is transparent" in told
+    path.write_text(text.replace("listen:\n", 'listen:\n  taker: {address: "127.0.0.1:1", mode: transparent}\n', 1))
+    told = exeat("config", "check", config=path).stderr
+    path.unlink()
+    assert "no listener here is transparent" not in told
+
+
 def test_one_address_is_for_one_listener(gateway, ports):
     text = gateway.config.read_text()
     path = gateway.directory / "twice.conf"
