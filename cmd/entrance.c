@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "authz/token.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "cmd/admin.h"
 #include "net/place.h"
@@ -64,6 +66,32 @@ static const json_t *find_open(const struct gateway_config *c, const json_t *sta
     return NULL;
 }
 
+/* Whose it is, by the keys that stand in files; NULL when they do not prove it. */
+static struct identity *identify(const struct gateway_config *c, struct slice token)
+{
+    const struct token_context context = {.now_s = clock_wall_s()};
+    struct fault unproven = {0};
+    struct issuers *issuers = issuers_compile(c->conf, c->files, &unproven);
+    struct verifier *v = issuers ? verifier_new(issuers, c->name, NULL, 1) : NULL;
+    struct identity *i = v ? verifier_check(v, token, &context, &unproven) : NULL;
+
+    verifier_free(v);
+    issuers_free(issuers);
+    return i;
+}
+
+/* Whether it is good the gateway says; but one of another sandbox would show what that one can do. */
+static bool is_of(const struct gateway_config *c, const struct secret *token, const char *sandbox, const char *path, struct fault *why)
+{
+    struct slice text = secret_slice(token);
+    struct identity *i = identify(c, slice_ends(text, SLICE("\n")) ? slice_cut(text, 0, text.len - 1) : text);
+    bool ok = !i || strcmp(identity_sandbox(i), sandbox) == 0 ||
+              fault_set(why, FAULT_USAGE, "%s is a leave token of sandbox %.63s, not of %.63s; one of that: exeat token issue --sandbox %.63s --scope ... --output F", path, identity_sandbox(i), sandbox, sandbox);
+
+    identity_unref(i);
+    return ok;
+}
+
 bool entrance_find(struct entrance *e, const struct gateway_config *c, const json_t *status, const char *sandbox, const char *token_file, struct fault *why)
 {
     const json_t *bound = find_bound(status, sandbox, !token_file);
@@ -75,7 +103,7 @@ bool entrance_find(struct entrance *e, const struct gateway_config *c, const jso
     if (!token_file)
         return fault_set(why, FAULT_USAGE, "no listener with a token-file is bound to sandbox %.63s; show a leave token of it: exeat token issue --sandbox %.63s --scope ... --output F, then --leave-token F",
                          sandbox, sandbox);
-    if (!(e->token = secret_read_file(token_file, TOKEN_MOST, why)))
+    if (!(e->token = secret_read_file(token_file, TOKEN_MOST, why)) || !is_of(c, e->token, sandbox, token_file, why))
         return false;
     if (!bound && !(bound = find_open(c, status)))
         return fault_set(why, FAULT_USAGE, "no listener without TLS takes tokens: the configuration has no explicit one that is not bound to another sandbox");

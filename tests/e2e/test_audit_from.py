@@ -316,6 +316,8 @@ def test_by_a_leave_token_when_no_listener_is_bound(site):
     site.configure(site.loose())
     r, _ = site.run(sandbox="vm2")
     assert r.returncode == 2 and "exeat token issue --sandbox vm2" in r.stderr
+    r, _ = site.run("--leave-token", site.other, sandbox="vm3")
+    assert r.returncode == 2 and "a leave token of sandbox vm2, not of vm3" in r.stderr
     r, answer = site.run("--leave-token", site.other, sandbox="vm2")
     assert answer["listener"] == "explicit" and r.returncode == 1
     assert site.gateway.wait_for(kind="decision", reason="canary_leak", sandbox="vm2")
