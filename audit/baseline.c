@@ -21,6 +21,16 @@ static void take(struct audit *a, const char *path)
         b->second = ask_as(a, path, WHO_SECOND, "baseline B2");
 }
 
+static bool nothing_there(const struct base_url *u, struct fault *why)
+{
+    struct buf at = {0};
+
+    addr_text(&at, &u->at);
+    fault_set(why, FAULT_IO, "nothing listens at %s, %.*s; does the service run? See url and address of the manifest", u->host, SLICE_ARG(buf_slice(&at)));
+    buf_free(&at);
+    return false;
+}
+
 bool baselines_take(struct audit *a, struct fault *why)
 {
     size_t n = target_count(a->target, "protected");
@@ -33,7 +43,7 @@ bool baselines_take(struct audit *a, struct fault *why)
     else if (n == 0)
         take(a, a->target->dialect == DIALECT_OCI ? "/v2/" : "/");
     if (a->baselines[0].none->outcome == OUTCOME_REFUSED)
-        return fault_set(why, FAULT_IO, "nothing listens at %s port %u", a->target->base[0].host, a->target->base[0].at.port);
+        return nothing_there(&a->target->base[0], why);
     a->nowhere = ask_as(a, words(&a->own, "/%s", nonce_new(&a->own)), WHO_NOBODY, "a path that nobody has");
     return true;
 }

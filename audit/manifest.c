@@ -92,11 +92,13 @@ static const struct conf_key service_keys[] = {
 };
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
-static const struct conf_section owner_section = {"owner", false, owner_keys, COUNT(owner_keys), "Who owns the services."};
-static const struct conf_section reach_section = {"reach", false, reach_keys, COUNT(reach_keys), "Where packets may go, and how many."};
-static const struct conf_section listener_section = {"listener", false, listener_keys, COUNT(listener_keys), "Where the audit listens."};
-static const struct conf_section upstream_section = {"upstream", false, upstream_keys, COUNT(upstream_keys), "Where it plays the upstream."};
-static const struct conf_section services_section = {"services", true, service_keys, COUNT(service_keys), "What may be audited."};
+/* Completes "no key ...; %s lists them". */
+#define MANUAL "this is read as an audit's manifest, and docs/handoff.md"
+static const struct conf_section owner_section = {"owner", false, owner_keys, COUNT(owner_keys), "Who owns the services.", MANUAL};
+static const struct conf_section reach_section = {"reach", false, reach_keys, COUNT(reach_keys), "Where packets may go, and how many.", MANUAL};
+static const struct conf_section listener_section = {"listener", false, listener_keys, COUNT(listener_keys), "Where the audit listens.", MANUAL};
+static const struct conf_section upstream_section = {"upstream", false, upstream_keys, COUNT(upstream_keys), "Where it plays the upstream.", MANUAL};
+static const struct conf_section services_section = {"services", true, service_keys, COUNT(service_keys), "What may be audited.", MANUAL};
 
 const struct conf_section *const manifest_sections[] = {&owner_section, &reach_section, &listener_section, &upstream_section,
                                                         &services_section};

@@ -307,7 +307,7 @@ bool revocations_suspend(struct revocations *r, enum revocation_kind kind, const
     bool ok;
 
     if (kind != revocation_beginning(kind) && !revocations_suspends(r, kind, s->name))
-        return fault_set(why, FAULT_MISSING, kind == REVOKE_OPEN ? "service %.*s was not closed by hand" : "sandbox %.*s is not in quarantine",
+        return fault_set(why, FAULT_MISSING, kind == REVOKE_OPEN ? "service %.*s was not closed by hand; see: exeat service list" : "sandbox %.*s is not in quarantine",
                          SLICE_ARG(s->name));
     clock_rfc3339(&now, clock_wall_ns());
     e = entry_of(kind, s, buf_slice(&now));

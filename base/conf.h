@@ -51,6 +51,7 @@ struct conf_section {
     const struct conf_key *keys;
     size_t n_keys;
     const char *help;
+    const char *manual; /* where its file's sections and keys are listed; NULL: `exeat config help` */
 };
 
 struct conf;

@@ -264,6 +264,11 @@ static void set_fallback(const struct reading *r, const struct conf_key *key, st
     conf_node_free(tree);
 }
 
+static const char *manual_of(const struct conf_section *s)
+{
+    return s->manual ? s->manual : "`exeat config help`";
+}
+
 static bool unknown_key(const struct reading *r, const struct conf_node *node, const char *full)
 {
     const struct conf_section *s = r->item->section;
@@ -274,8 +279,7 @@ static bool unknown_key(const struct reading *r, const struct conf_node *node, c
     if (g.best)
         return conf_fault(r->why, &node->name_place, "no key \"%.60s\" in %s; did you mean \"%s\"?", full, s->name,
                           g.best);
-    return conf_fault(r->why, &node->name_place, "no key \"%.60s\" in %s; `exeat config help` lists them", full,
-                      s->name);
+    return conf_fault(r->why, &node->name_place, "no key \"%.60s\" in %s; %s lists them", full, s->name, manual_of(s));
 }
 
 static bool is_prefix(const struct conf_section *s, const char *full)
@@ -414,7 +418,7 @@ static bool unknown_section(const struct conf *c, const struct conf_node *node, 
         guess_try(&g, c->sections[i]->name);
     if (g.best)
         return conf_fault(why, &node->name_place, "no section \"%.60s\"; did you mean \"%s\"?", node->name, g.best);
-    return conf_fault(why, &node->name_place, "no section \"%.60s\"; `exeat config help` lists them", node->name);
+    return conf_fault(why, &node->name_place, "no section \"%.60s\"; %s lists them", node->name, manual_of(c->sections[0]));
 }
 
 bool conf_read(struct conf *c, const struct conf_node *root, const char *directory, struct fault *why)

@@ -199,7 +199,7 @@ static struct conf_node *read_pair(struct reader *r, const yaml_event_t *name, s
         return NULL;
     }
     if ((twin = table_get(seen, scalar(name)))) {
-        conf_fault(r->why, &at, "\"%.*s\" stands here twice, first in line %zu", SLICE_ARG(scalar(name)),
+        conf_fault(r->why, &at, "\"%.*s\" stands here twice, first in line %zu; keep one", SLICE_ARG(scalar(name)),
                    twin->name_place.line);
         return NULL;
     }

@@ -94,7 +94,7 @@ static bool read_named(const struct invocation *inv, const char *named[NAMED_MAX
     for (size_t i = 0; i < n; i++) {
         named[i] = option_text_at(inv->options, "check", i);
         if (!is_check(named[i]))
-            return fault_set(why, FAULT_USAGE, "there is no check \"%.40s\"; docs/handoff.md lists them", named[i]);
+            return fault_set(why, FAULT_USAGE, "there is no check \"%.40s\"; exeat audit --catalogue lists them", named[i]);
     }
     return true;
 }
@@ -152,6 +152,8 @@ static struct target *open_target(const struct manifest *m, const char *name, st
         guess_try(&g, manifest_service_name(m, i));
     if (g.best)
         fault_set(why, FAULT_USAGE, "the manifest has no service \"%.60s\"; did you mean %.60s?", name, g.best);
+    else if (!t && !manifest_find(m, name) && manifest_service_name(m, 0))
+        fault_set(why, FAULT_USAGE, "the manifest has no service \"%.60s\"; its first is %.60s", name, manifest_service_name(m, 0));
     return t;
 }
 

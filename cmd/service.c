@@ -50,7 +50,7 @@ static json_t *write_down(const struct invocation *inv, const struct order *o, e
     if (kind == REVOKE_CLOSE && !s)
         *why = unlisted;
     else if (kind == REVOKE_OPEN && !revocations_suspends(r, kind, c->name))
-        fault_set(why, FAULT_REFUSED, "service %.*s was not closed by hand", SLICE_ARG(c->name));
+        fault_set(why, FAULT_REFUSED, "service %.*s was not closed by hand; see: exeat service list", SLICE_ARG(c->name));
     else if (revocations_append_suspension(o->ledger, kind, c, why))
         answer = standing_of(s, clock_wall_s());
 out:

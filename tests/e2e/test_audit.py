@@ -154,7 +154,7 @@ def test_nothing_listens(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as s:
         port = s.getsockname()[1]
     status, said = audit(tmp_path, port)
-    assert status == 3 and "nothing listens" in said
+    assert status == 3 and "nothing listens" in said and "See url and address" in said
 
 
 # ---- promises

@@ -33,8 +33,8 @@ static const struct conf_key door_keys[] = {
     {"ports", CONF_LIST, "[443, 8443]", NULL, "ports", 0},
     {"bind", CONF_MAP, NULL, NULL, "captures", 0},
 };
-static const struct conf_section gate = {"gate", false, gate_keys, sizeof gate_keys / sizeof *gate_keys, "the gate"};
-static const struct conf_section doors = {"doors", true, door_keys, sizeof door_keys / sizeof *door_keys, "all doors"};
+static const struct conf_section gate = {"gate", false, gate_keys, sizeof gate_keys / sizeof *gate_keys, "the gate", NULL};
+static const struct conf_section doors = {"doors", true, door_keys, sizeof door_keys / sizeof *door_keys, "all doors", NULL};
 static const struct conf_section *const sections[] = {&gate, &doors};
 
 enum { N_SECTIONS = 2 };
@@ -74,10 +74,10 @@ static void test_refusals(void **state)
          "1:17: no key \"tls.cert\" in gate; did you mean \"tls.cert\"?"},
         {"nested map as text", "gate: {name: a, tls: yes}\n", "1:22: tls: expected a map of keys"},
         {"duplicate section", "gate: {name: a}\ngate: {name: b}\n",
-         "2:1: \"gate\" stands here twice, first in line 1"},
-        {"duplicate key", "gate:\n  name: a\n  name: a\n", "3:3: \"name\" stands here twice, first in line 2"},
+         "2:1: \"gate\" stands here twice, first in line 1; keep one"},
+        {"duplicate key", "gate:\n  name: a\n  name: a\n", "3:3: \"name\" stands here twice, first in line 2; keep one"},
         {"duplicate item", "gate: {name: a}\ndoors:\n  x: {hosts: a}\n  x: {hosts: b}\n",
-         "4:3: \"x\" stands here twice, first in line 3"},
+         "4:3: \"x\" stands here twice, first in line 3; keep one"},
         {"anchor on a value", "gate: {name: &a b}\n", "1:14: anchors (&name) are not used here: write the value out"},
         {"anchor on a map", "gate: &g {name: b}\n", "1:7: anchors (&name) are not used here: write the value out"},
         {"anchor on a list", "gate: {name: a}\ndoors: {x: {hosts: &h [a]}}\n",
@@ -234,7 +234,7 @@ static void test_sources(void **state)
 static void test_absent_sections(void **state)
 {
     static const struct conf_key keys[] = {{"n", CONF_COUNT, "7", NULL, "n", 0}};
-    static const struct conf_section one = {"one", false, keys, 1, "one"};
+    static const struct conf_section one = {"one", false, keys, 1, "one", NULL};
     static const struct conf_section *const all[] = {&one};
     static const char *const texts[] = {"", "# nothing\n", "one:\n", "one: {}\n", "---\n...\n"};
 
