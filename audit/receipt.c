@@ -56,6 +56,15 @@ static bool read_leaf(struct slice line, struct leaf *out)
     return ok;
 }
 
+static struct leaf *make_room(struct leaf *list, size_t n)
+{
+    struct leaf *more = reallocarray(list, n, sizeof *list);
+
+    if (!more)
+        abort();
+    return more;
+}
+
 /* A file ends with a newline; one that does not was cut. NULL and why. */
 static struct leaf *read_leaves(struct slice lines, size_t *n, struct fault *why)
 {
@@ -65,8 +74,8 @@ static struct leaf *read_leaves(struct slice lines, size_t *n, struct fault *why
 
     *n = 0;
     while ((end = slice_find(lines, '\n')) >= 0) {
-        if (*n == room && !(list = reallocarray(list, room = room ? 2 * room : 256, sizeof *list)))
-            abort();
+        if (*n == room)
+            list = make_room(list, room = room ? 2 * room : 256);
         list[*n] = (struct leaf){0};
         if (!read_leaf(slice_cut(lines, 0, (size_t)end), &list[*n]))
             break;

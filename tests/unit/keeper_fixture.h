@@ -64,7 +64,7 @@ static const char granting[] =
     "  files: {hosts: [\"*.files.test\"], allow: [\"GET /**\"], scope: a, audit: \"waived: t\"}\n";
 
 static const struct conf_key gateway_keys[] = {{"name", CONF_NAME, NULL, NULL, "name", CONF_REQUIRED}};
-static const struct conf_section gateway_section = {"gateway", false, gateway_keys, 1, ""};
+static const struct conf_section gateway_section = {.name = "gateway", .keys = gateway_keys, .n_keys = 1, .help = ""};
 static const struct conf_section *const granting_sections[] = {&gateway_section, &issuers_section, &services_section, &limits_section};
 
 /* What the scribe does with what it gets. */
