@@ -78,9 +78,22 @@ static void say_for(const struct command *c, const char *text, const char *more)
     free(who);
 }
 
+/* What is off first of all: none was named, or it is not here. */
+static bool is_no_configuration(const struct invocation *inv, const struct fault *why)
+{
+    return why->kind == FAULT_MISSING && inv->config && slice_starts(slice_of(why->text), slice_of(inv->config)) &&
+           slice_ends(slice_of(why->text), slice_of(strerror(ENOENT))) && !file_exists(inv->config);
+}
+
 int command_fail(const struct invocation *inv, const struct fault *why)
 {
-    say_for(inv->command, why->text, NULL);
+    struct buf text = {0};
+    char *line;
+
+    buf_printf(&text, "%s%s", why->text, is_no_configuration(inv, why) ? "; name yours with -c FILE or $EXEAT_CONFIG, or make one: exeat init DIR" : "");
+    line = buf_take_text(&text);
+    say_for(inv->command, line, NULL);
+    free(line);
     switch (why->kind) {
     case FAULT_REFUSED:
         return STATUS_NO;

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/conf.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "cmd/command.h"
 #include "firewall/firewall.h"
@@ -115,13 +114,11 @@ static bool read_configuration(const struct invocation *inv, struct plan *p, str
     struct choice choice = {inv, p, 0};
     size_t n;
     const struct conf_section *const *sections = gateway_sections(&n);
-    struct conf *conf = NULL, *added = NULL;
+    struct conf *conf = conf_load(inv->config, sections, n, why), *added = NULL;
     const char *ports = option_text(inv->options, "redirect");
     bool ok = false;
 
-    if (!file_exists(inv->config))
-        return fault_set(why, FAULT_MISSING, "%s: no such file; name the one that the gateway runs by with -c FILE", inv->config);
-    if (!(conf = conf_load(inv->config, sections, n, why)) || !(added = listen_added_load(conf_text(conf_section(conf, "gateway"), "state"), why)))
+    if (!conf || !(added = listen_added_load(conf_text(conf_section(conf, "gateway"), "state"), why)))
         goto out;
     if (!add_listeners(&choice, conf, why) || !add_listeners(&choice, added, why) || !add_dns(&choice, conf, why))
         goto out;

@@ -47,6 +47,12 @@ def test_misuse_is_one_line_and_status_2(words, text):
     assert text in r.stderr and r.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [("status",), ("env",), ("service", "list"), ("explain", "GET", "https://a.test/"), ("firewall", "print", "-i", "vm1")], ids=" ".join)
+def test_who_names_no_configuration_is_told_how(tmp_path, words):
+    r = exeat(*words, config=tmp_path / "none.conf", check=False)
+    assert r.returncode == 2 and f"{tmp_path}/none.conf: " in r.stderr and "-c FILE" in r.stderr and "exeat init DIR" in r.stderr
+
+
 def commands():
     return re.findall(r"^  ([a-z]+)", exeat("--help").stdout.split("everywhere:")[0], re.M)
 

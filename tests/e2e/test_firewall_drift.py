@@ -385,11 +385,6 @@ def test_words_that_are_off_are_refused(config, name):
     assert done.returncode == 2 and says in done.stderr and done.stdout == ""
 
 
-def test_a_configuration_that_is_not_there_is_said(tmp_path):
-    done = exeat("firewall", "print", *BASE, config=tmp_path / "none.conf", check=False)
-    assert done.returncode == 2 and f"{tmp_path}/none.conf: no such file" in done.stderr
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="root becomes somebody else")
 def test_who_is_not_root_is_told(config):
     os.chmod(config.parent, 0o755)
