@@ -77,7 +77,7 @@ static bool is_allowed(const struct target *t, const char *key, int i, const str
 
     if (!ok) {
         addr_ip_text(&text, a);
-        conf_refuse(t->item, key, i, why, "%.*s is not in reach.ranges: nothing is sent there", SLICE_ARG(buf_slice(&text)));
+        conf_refuse(t->item, key, i, why, "%.*s is not in reach.ranges: nothing is sent there; add it there, if it is yours", SLICE_ARG(buf_slice(&text)));
         if (why)
             why->kind = FAULT_REFUSED;
     }
@@ -94,7 +94,7 @@ static bool look_up(const struct target *t, const char *key, int i, struct base_
     bool ok = e == 0;
 
     if (!ok)
-        conf_refuse(t->item, key, i, why, "%s cannot be looked up: %s", u->host, gai_strerror(e));
+        conf_refuse(t->item, key, i, why, "%s cannot be looked up: %s; or say where it is: address", u->host, gai_strerror(e));
     for (const struct addrinfo *a = list; ok && a; a = a->ai_next) {
         struct addr one;
 
@@ -204,7 +204,7 @@ static bool add_place(struct target *t, const struct conf_item *section, int i, 
     if (t->n_places == PLACES_MAX)
         return conf_refuse(section, "addresses", i, why, "more than %d places to listen at", PLACES_MAX);
     if (!manifest_reaches(t->manifest, &a))
-        return conf_refuse(section, "addresses", i, why, "it is not in reach.ranges");
+        return conf_refuse(section, "addresses", i, why, "it is not in reach.ranges; add it there, if it is yours");
     t->places[t->n_places++] = (struct place_of_ours){a, is_upstream};
     return true;
 }
@@ -254,7 +254,7 @@ static bool read_zone(struct target *t, struct fault *why)
         return true;
     if (!addr_parse(slice_of(at), &t->zone_at) || t->zone_at.port == 0)
         return conf_refuse(l, "zone-address", -1, why, "expected an IP address with a port, found \"%.60s\"", at);
-    return manifest_reaches(t->manifest, &t->zone_at) || conf_refuse(l, "zone-address", -1, why, "it is not in reach.ranges");
+    return manifest_reaches(t->manifest, &t->zone_at) || conf_refuse(l, "zone-address", -1, why, "it is not in reach.ranges; add it there, if it is yours");
 }
 
 static bool has_nonce(const struct target *t, const char *key, struct fault *why)

@@ -131,7 +131,7 @@ static bool read_gateway(const struct invocation *inv, struct addr *at, struct s
     if ((!through && !path) || option_text(inv->options, "from"))
         return true;
     if (!through || !path)
-        return fault_set(why, FAULT_USAGE, "--through and --leave-token go together");
+        return fault_set(why, FAULT_USAGE, "--through and --leave-token go together; a token: exeat token issue --sandbox audit --scope ... --output FILE");
     if (!addr_parse(slice_of(through), at) || at->port == 0)
         return fault_set(why, FAULT_USAGE, "--through is the gateway's address and port, such as 127.0.0.1:3128");
     if (!(*token = secret_read_file(path, 16 * 1024, why)))
