@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "authz/revocation.h"
 #include "base/pack.h"
 #include "base/say.h"
 #include "certs/ca.h"
@@ -217,6 +218,17 @@ static void tell_own(struct role_context *c)
     buf_free(&out);
 }
 
+/* None, so far. */
+static void tell_revocations(struct role_context *c)
+{
+    struct fault why = {0};
+    struct revocations *r = revocations_create(files_path("revocations"), &why);
+
+    must(r, &why);
+    porter_ops.on_resource(c, MSG_SHARED, SLICE("revocations"), false, dup(revocations_fd(r)));
+    revocations_free(r);
+}
+
 static void begin_role(enum role r, struct channel *control)
 {
     size_t n;
@@ -237,8 +249,10 @@ static void begin_role(enum role r, struct channel *control)
         mkdir(files_path("journal"), 0700);
         scribe_ops.on_resource(c, MSG_DIRECTORY, SLICE("journal"), false, open(files_path("journal"), O_RDONLY | O_DIRECTORY));
     }
-    if (r == ROLE_PORTER)
+    if (r == ROLE_PORTER) {
         tell_own(c);
+        tell_revocations(c);
+    }
     must(!ops_of(r)->gather || ops_of(r)->gather(c, &why), &why);
     must(ops_of(r)->start(c, &why), &why);
 }
