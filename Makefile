@@ -163,7 +163,7 @@ scenario: test-deps all ## the case behind this, with real programs: a canary le
 	@$(PYTHON) -B tests/lab/scenario.py $(SCENARIO) $(abspath $(B)/exeat)
 
 programs: test-deps all ## real programs, weak and hardened, answer as the audit's answer sheet says (PYTEST='-k squid')
-	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 $(PYTEST) tests/lab
+	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 -n $(E2E_JOBS) --dist loadfile $(PYTEST) tests/lab
 
 lab: test-deps all ## one of them for hand work: PROGRAM=squid SETTING=hardened (without: what there is)
 	@$(PYTHON) -B tests/lab/lab.py --exeat $(abspath $(B)/exeat) $(LAB) $(PROGRAM) $(SETTING)

@@ -438,6 +438,8 @@ void report_exchange(const char *check, const struct turn *x, struct buf *out)
 
     json_object_set_new(j, "schema", json_string("exeat.audit-exchange/1"));
     json_object_set_new(j, "check", json_string(check));
+    if (x->is_shared)
+        json_object_set_new(j, "shared", json_true());
     if ((text = json_dumps(j, JSON_COMPACT | JSON_ENSURE_ASCII)))
         buf_printf(out, "%s\n", text);
     free(text);

@@ -54,6 +54,7 @@ struct turn *turn_copy(const struct turn *x)
     if (!copy)
         abort();
     *copy = *x;
+    copy->is_shared = true;
     copy->variant = copy_of(x->variant);
     copy->method = copy_of(x->method);
     copy->shown = copy_of(x->shown);

@@ -58,6 +58,7 @@ struct turn {
     int status;             /* 0: none */
     struct buf head;        /* the last head, lines ended by \r\n; status line first */
     struct buf body;
+    bool is_shared;         /* sent for another check, and taken for this one too */
     bool is_cut;            /* there was more body than TURN_BODY_MAX */
     int64_t took_ms;
     unsigned char request_hash[32], response_hash[32]; /* SHA-256 of head and body, as sent and received */
@@ -73,7 +74,7 @@ struct turn {
 };
 
 struct turn *turn_new(const struct probe *p);
-/* Another of the same (give). */
+/* The same, for another check (give). */
 struct turn *turn_copy(const struct turn *x);
 void turn_free(struct turn *x);
 
