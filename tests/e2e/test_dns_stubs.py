@@ -1,5 +1,5 @@
 """
-The stub resolvers that programs have, of two C libraries, against a DNS listener: a name that is refused fails at once and not when the resolver
+The resolvers that programs have in them, of two C libraries, against a DNS listener: a name that is refused fails at once and not when the resolver
 loses patience, and a search list does not stand in the way of a listed name. musl's waits on whatever is neither an answer nor NXDOMAIN.
 """
 import subprocess
