@@ -289,7 +289,7 @@ static void text_answer(const struct explanation *e, struct buf *out)
     text_edges(d->service, out);
 }
 
-static void json_member(struct buf *out, const char *name, const char *value)
+void explain_member(struct buf *out, const char *name, const char *value)
 {
     buf_printf(out, ",\"%s\":", name);
     text_json(out, slice_of(value));
@@ -300,19 +300,19 @@ static void json_answer(const struct explanation *e, struct buf *out)
     const struct decision *d = &e->decision;
 
     buf_text(out, "{\"schema\":\"exeat.explain/1\"");
-    json_member(out, "method", e->method);
-    json_member(out, "url", e->url);
-    json_member(out, "sandbox", e->identity ? identity_sandbox(e->identity) : "");
+    explain_member(out, "method", e->method);
+    explain_member(out, "url", e->url);
+    explain_member(out, "sandbox", e->identity ? identity_sandbox(e->identity) : "");
     buf_printf(out, ",\"allowed\":%s", d->allowed ? "true" : "false");
-    json_member(out, "reason", reason_code(d->reason));
+    explain_member(out, "reason", reason_code(d->reason));
     buf_printf(out, ",\"status\":%d", reason_get(d->reason)->status);
-    json_member(out, "text", reason_get(d->reason)->text);
-    json_member(out, "detail", d->detail);
-    json_member(out, "service", d->service ? service_name(d->service) : "");
-    json_member(out, "rule", d->rule);
+    explain_member(out, "text", reason_get(d->reason)->text);
+    explain_member(out, "detail", d->detail);
+    explain_member(out, "service", d->service ? service_name(d->service) : "");
+    explain_member(out, "rule", d->rule);
     buf_printf(out, ",\"observed\":%s", d->observed ? "true" : "false");
     if (d->service)
-        json_member(out, "handoff_edges", service_enforces_edges(d->service) ? "enforce" : "observe");
+        explain_member(out, "handoff_edges", service_enforces_edges(d->service) ? "enforce" : "observe");
     json_dropped(e, out);
     buf_text(out, ",\"steps\":[");
     buf_append(out, buf_slice(&e->steps));

@@ -7,4 +7,7 @@
 /* Returns the exit status. */
 int explain_dns(const struct invocation *inv);
 
+/* Of either half's JSON answer: a comma, the name and the text. */
+void explain_member(struct buf *out, const char *name, const char *value);
+
 #endif

@@ -128,27 +128,21 @@ static void text_answer(const struct explanation *e, struct buf *out)
     buf_text(out, ".\n");
 }
 
-static void json_member(struct buf *out, const char *name, const char *value)
-{
-    buf_printf(out, ",\"%s\":", name);
-    text_json(out, slice_of(value));
-}
-
 static void json_answer(const struct explanation *e, struct buf *out)
 {
     const struct zone_verdict *v = &e->verdict;
 
     buf_text(out, "{\"schema\":\"exeat.explain-dns/1\"");
-    json_member(out, "name", e->name);
-    json_member(out, "type", e->type_name);
-    json_member(out, "listener", e->zone->name);
+    explain_member(out, "name", e->name);
+    explain_member(out, "type", e->type_name);
+    explain_member(out, "listener", e->zone->name);
     buf_printf(out, ",\"allowed\":%s", v->kind == ZONE_REFUSED ? "false" : "true");
-    json_member(out, "reason", reason_code(v->reason));
-    json_member(out, "code", code_text(e));
+    explain_member(out, "reason", reason_code(v->reason));
+    explain_member(out, "code", code_text(e));
     buf_printf(out, ",\"ede\":%d", v->kind == ZONE_REFUSED ? reason_get(v->reason)->ede : 0);
-    json_member(out, "text", reason_get(v->reason)->text);
-    json_member(out, "detail", v->detail);
-    json_member(out, "service", v->service ? service_name(v->service) : "");
+    explain_member(out, "text", reason_get(v->reason)->text);
+    explain_member(out, "detail", v->detail);
+    explain_member(out, "service", v->service ? service_name(v->service) : "");
     buf_printf(out, ",\"looked_up\":%s,\"addresses\":[", v->kind == ZONE_LOOK_UP ? "true" : "false");
     put_addresses(e, out, "", ",", "\"");
     buf_text(out, "],\"steps\":[");
