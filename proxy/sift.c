@@ -224,12 +224,11 @@ struct sift_find sift_look(const struct sift *s, struct patron *p, const struct 
 
     if (!registry_count(s->canaries))
         return find;
-    join(&text, q, 0, SIZE_MAX, true);
-    find = look_at(s, buf_slice(&text), "name");
-    buf_clear(&text);
-    if (!find.canary) {
-        join(&text, q, 0, SIZE_MAX, false);
-        find = look_at(s, buf_slice(&text), "labels");
+    find = look_at(s, slice_make(q->name, q->name_len), "name");
+    for (int dots = 1; dots >= 0 && !find.canary; dots--) {
+        buf_clear(&text);
+        join(&text, q, 0, SIZE_MAX, dots);
+        find = look_at(s, buf_slice(&text), dots ? "name" : "labels");
     }
     buf_free(&text);
     if (!find.canary && varying)

@@ -1,7 +1,8 @@
 /*
- * The sieve that DNS names go through: canaries in the whole name as text, in its labels joined, and in what varies of one client's names one
- * after another, joined (pieces over several questions, in order). Names have no case: a canary is looked for as it is in every encoding
- * of the scanner, and folded to lower case as it is, in base64, base32 and hexadecimal digits at any alignment.
+ * The sieve that DNS names go through: canaries in the whole name as it is on the wire (a label's length may stand for a letter) and as text,
+ * in its labels joined, and in what varies of one client's names one after another, joined (pieces over several questions, in order). Names
+ * have no case: a canary is looked for as it is in every encoding of the scanner, and folded to lower case as it is, in base64, base32 and
+ * hexadecimal digits at any alignment.
  */
 #ifndef PROXY_SIFT_H
 #define PROXY_SIFT_H

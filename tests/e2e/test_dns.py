@@ -431,6 +431,7 @@ CARRIED = {
     "over two labels": [[SECRET[:20].encode(), SECRET[20:].encode(), b"evil", b"test"]],
     "over single letters": [[c.encode() for c in SECRET] + [b"evil", b"test"]],
     "with a dot in the label": [[("a." + SECRET).encode(), b"evil", b"test"]],
+    "with a label's length for one of its digits": [[SECRET[:17].encode(), SECRET[18:].ljust(ord(SECRET[17]), "x").encode(), b"evil", b"test"]],
     "in hexadecimal": ["{}.{}.evil.test".format(*cut(SECRET.encode().hex(), 40))],
     "in base64": [[b64encode(SECRET.encode()).rstrip(b"="), b"evil", b"test"]],
     "in base64, folded": [[b64encode(b"a" + SECRET.encode()).rstrip(b"=").lower(), b"evil", b"test"]],
