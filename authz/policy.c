@@ -263,6 +263,14 @@ const char *service_host(const struct service *s, size_t i)
     return s->hosts.list[i];
 }
 
+bool service_is_below_suffix(const struct service *s, const char *host)
+{
+    for (size_t i = 0; i < s->hosts.count; i++)
+        if (strcmp(s->hosts.list[i], host) == 0)
+            return false;
+    return true;
+}
+
 size_t service_address_count(const struct service *s)
 {
     return s->addresses.count;

@@ -119,14 +119,6 @@ void admit_records(struct exchange *x)
 
 /* ---- what it asks for ---- */
 
-static bool is_below_suffix(const struct service *s, const char *host)
-{
-    for (size_t i = 0; i < service_host_count(s); i++)
-        if (strcmp(service_host(s, i), host) == 0)
-            return false;
-    return true;
-}
-
 /* Something distinct that is counted once. */
 static bool admit_distinct(struct exchange *x, enum tally_pace pace, struct slice target, struct verdict *v)
 {
@@ -144,7 +136,7 @@ static bool admit_distinct(struct exchange *x, enum tally_pace pace, struct slic
 
 static bool admit_name(struct exchange *x, struct verdict *v)
 {
-    return x->session->tunnel.open || !is_below_suffix(x->decision.service, x->request.host) ||
+    return x->session->tunnel.open || !service_is_below_suffix(x->decision.service, x->request.host) ||
            admit_distinct(x, PACE_NAMES, slice_make("", 0), v);
 }
 

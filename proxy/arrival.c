@@ -166,14 +166,6 @@ enum arrival_turn arrival_decide(struct session *s, struct slice input)
 
 /* ---- the ClientHello ---- */
 
-static bool is_below_suffix(const struct service *service, const char *host)
-{
-    for (size_t i = 0; i < service_host_count(service); i++)
-        if (strcmp(service_host(service, i), host) == 0)
-            return false;
-    return true;
-}
-
 /* Each new name below a suffix costs the keeper a signature, and whoever asks has shown nothing yet. */
 static bool may_use_name(struct session *s, const char *host)
 {
@@ -202,7 +194,7 @@ static bool is_listed(struct session *s, const char *host)
         return refuse(a, REASON_HOST_NOT_LISTED, "no service lists %.80s port %u", host, port);
     if (!service_is_tls_port(service, port))
         return refuse(a, REASON_SCHEME_NOT_ALLOWED, "port %u of service %.40s is for plain HTTP", port, service_name(service));
-    return !is_below_suffix(service, host) || may_use_name(s, host);
+    return !service_is_below_suffix(service, host) || may_use_name(s, host);
 }
 
 static bool take_name(struct session *s, struct slice name)

@@ -27,7 +27,7 @@ struct errand {
     void *arg;
 
     struct id exchange;
-    char *sandbox, *host;
+    char *asked_by, *sandbox, *host;
     uint16_t port;
     char *service; /* its name; NULL: none lists the destination */
     char *issuer;  /* whose keys are fetched; NULL: it is for a service */
@@ -61,6 +61,7 @@ static void errand_free(struct errand *e)
     office_release(e->office);
     buf_free(&e->found);
     buf_free(&e->left_out);
+    free(e->asked_by);
     free(e->sandbox);
     free(e->host);
     free(e->service);
@@ -103,6 +104,8 @@ static struct record_writer begin_record(struct errand *e, enum record_kind kind
         record_text(&w, FIELD_SERVICE, slice_of(e->service));
     record_text(&w, FIELD_HOST, slice_of(e->host));
     record_number(&w, FIELD_PORT, e->port);
+    if (!slice_starts(slice_of(e->asked_by), SLICE("worker")))
+        record_text(&w, FIELD_ASKED_BY, slice_of(e->asked_by));
     if (buf_len(&e->found))
         record_text(&w, FIELD_ADDRESSES, buf_slice(&e->found));
     return w;
@@ -269,6 +272,21 @@ static void take_fixed(struct errand *e, const struct service *s)
 
 /* ---- the beginning ---- */
 
+/* Names below a suffix are somebody's words. */
+static bool may_ask(struct errand *e, const struct service *s)
+{
+    const struct allowance_charge charge = {slice_of(e->asked_by), slice_of(e->sandbox), e->host, e->exchange};
+    struct fault why = {0};
+    bool is_first;
+
+    if (!service_is_below_suffix(s, e->host) || allowance_take(e->office->allowance, &charge, &is_first, &why))
+        return true;
+    if (is_first)
+        record_dial(e, "refused", why.reason, why.text, NULL);
+    tell(e, &why);
+    return false;
+}
+
 static void look_up(struct errand *e)
 {
     struct fault why = {0};
@@ -287,7 +305,7 @@ static void choose(struct errand *e, const struct service *s)
     e->allow_private = service_allows_private(s);
     if (e->fixed)
         take_fixed(e, s);
-    else
+    else if (may_ask(e, s))
         look_up(e);
 }
 
@@ -386,6 +404,7 @@ struct errand *errand_start(struct office *office, const struct errand_order *or
     e->done = done;
     e->arg = arg;
     e->exchange = order->exchange;
+    e->asked_by = text_copy(order->asked_by);
     e->sandbox = text_copy(slice_cut(order->sandbox, 0, SANDBOX_MAX));
     if (order->host)
         e->host = text_copy(slice_of(order->host));

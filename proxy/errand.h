@@ -16,6 +16,7 @@ struct errand;
 struct errand_order {
     bool late; /* asked by a policy that has just gone: what is not listed now is no violation */
     struct id exchange;
+    struct slice asked_by; /* the role: "worker 1" */
     struct slice sandbox;
     const char *host; /* canonical; NULL: to where this issuer publishes its keys */
     uint16_t port;
@@ -24,7 +25,7 @@ struct errand_order {
 
 /*
  * Called once, from the loop. fd is given, address borrowed; or fd is -1 and why->reason is one of host_not_listed,
- * address_denied, name_not_resolved, name_timeout, connect_refused, connect_failed, connect_timeout, record_unavailable.
+ * limit_names, address_denied, name_not_resolved, name_timeout, connect_refused, connect_failed, connect_timeout, record_unavailable.
  */
 typedef void errand_done(void *arg, int fd, const struct addr *address, const struct fault *why);
 

@@ -165,9 +165,21 @@ static const struct service *find(const struct lookup *l, bool late, struct faul
     return s;
 }
 
-static bool begin(struct lookup *l, bool late, struct fault *why)
+static bool may_ask(const struct lookup *l, const struct service *s, const struct lookup_order *order, bool *recorded, struct fault *why)
 {
-    const struct service *s = find(l, late, why);
+    const struct allowance_charge charge = {order->asked_by, order->asker, l->host, l->question};
+    bool is_first;
+
+    if (!service_is_below_suffix(s, l->host) || allowance_take(l->office->allowance, &charge, &is_first, why))
+        return true;
+    *recorded = !is_first;
+    return false;
+}
+
+/* *recorded: why not is summed elsewhere. */
+static bool begin(struct lookup *l, const struct lookup_order *order, bool *recorded, struct fault *why)
+{
+    const struct service *s = find(l, order->late, why);
 
     if (!s)
         return false;
@@ -178,12 +190,15 @@ static bool begin(struct lookup *l, bool late, struct fault *why)
     l->allow_private = service_allows_private(s);
     if (service_address_count(s))
         return take_fixed(l, s, why);
+    if (!may_ask(l, s, order, recorded, why))
+        return false;
     l->resolve = resolve_start(office_resolver(l->office), l->host, on_resolved, l, why);
     return l->resolve != NULL;
 }
 
 struct lookup *lookup_start(struct office *office, const struct lookup_order *order, lookup_done *done, void *arg, struct fault *why)
 {
+    bool recorded = false;
     struct lookup *l;
 
     if (!recorder_is_open(office->recorder)) {
@@ -199,9 +214,10 @@ struct lookup *lookup_start(struct office *office, const struct lookup_order *or
     l->v6 = order->v6;
     l->begun_ns = clock_mono_ns();
     l->found.ttl_s = FIXED_TTL_S;
-    if (begin(l, order->late, why))
+    if (begin(l, order, &recorded, why))
         return l;
-    record(l, "refused", why->reason, slice_of(why->text), NULL);
+    if (!recorded)
+        record(l, "refused", why->reason, slice_of(why->text), NULL);
     lookup_free(l);
     return NULL;
 }

@@ -100,15 +100,16 @@ void office_forget(struct office *o)
     o->sources = NULL;
 }
 
-struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
-                          const struct policy *policy, const struct bounds *bounds, const struct office *before, struct fault *why)
+struct office *office_new(const struct office_ground *ground, const struct conf *conf, const struct policy *policy,
+                          const struct office *before, struct fault *why)
 {
     int64_t dial_ms = conf_number(conf_section(conf, "limits"), "dial-time");
     struct office *o = must(calloc(1, sizeof *o));
 
-    *o = (struct office){.loop = loop, .recorder = recorder, .policy = policy, .bounds = bounds, .stagger_ms = STAGGER_MS, .holds = 1};
+    *o = (struct office){.loop = ground->loop, .recorder = ground->recorder, .policy = policy, .bounds = ground->bounds,
+                         .allowance = ground->allowance, .stagger_ms = STAGGER_MS, .holds = 1};
     o->timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
-    if ((o->sources = keysources_compile(conf, why)) && (o->names = names_new(loop, conf_section(conf, "resolver"), before, why)))
+    if ((o->sources = keysources_compile(conf, why)) && (o->names = names_new(ground->loop, conf_section(conf, "resolver"), before, why)))
         return o;
     office_free(o);
     return NULL;

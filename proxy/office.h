@@ -8,6 +8,7 @@
 #include "authz/keysource.h"
 #include "authz/policy.h"
 #include "net/resolve.h"
+#include "proxy/allowance.h"
 #include "proxy/bounds.h"
 #include "proxy/recorder.h"
 
@@ -19,18 +20,27 @@ struct office {
     const struct policy *policy; /* kept by the role until its settle; NULL from then on */
     struct keysources *sources; /* where issuers publish keys; borrows of the conf, and so is NULL when policy is */
     const struct bounds *bounds; /* kept by the role; what is under way is held against it as it is now */
+    struct allowance *allowance; /* the role's: new names below listed suffixes */
     struct names *names;
     int64_t timeout_ms; /* for look-up and dial together */
     int64_t stagger_ms; /* net/dial.h */
     unsigned holds;
 };
 
+/* What the offices of one role have in common; all kept. */
+struct office_ground {
+    struct loop *loop;
+    struct recorder *recorder;
+    const struct bounds *bounds;
+    struct allowance *allowance;
+};
+
 /*
- * An office with one hold. loop, recorder, policy and bounds are kept; the resolver is that of before (may be NULL) when
+ * An office with one hold. What ground names, and the policy, are kept; the resolver is that of before (may be NULL) when
  * nothing about it changed. NULL and why when the configuration of the resolver is refused.
  */
-struct office *office_new(struct loop *loop, struct recorder *recorder, const struct conf *conf,
-                          const struct policy *policy, const struct bounds *bounds, const struct office *before, struct fault *why);
+struct office *office_new(const struct office_ground *ground, const struct conf *conf, const struct policy *policy,
+                          const struct office *before, struct fault *why);
 /* The policy, and what else is borrowed of its configuration, is about to go. */
 void office_forget(struct office *o);
 struct office *office_hold(struct office *o);

@@ -9,9 +9,10 @@
 #include "base/secret.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "proxy/seen.h"
 #include "proxy/share.h"
 
-enum { RATE_MS = 10 * 1000, HOUR_MS = 3600 * 1000, SECONDS = RATE_MS / 1000, SLOTS_FIRST = 64, FAR = 2 };
+enum { RATE_MS = 10 * 1000, HOUR_MS = SEEN_MS, SECONDS = RATE_MS / 1000, FAR = 2 };
 
 struct patrons {
     patrons_tell *tell;
@@ -22,15 +23,6 @@ struct patrons {
     uint64_t seed[2];
 };
 
-/* Names of this hour and of the one before, as keyed hashes: 0 is a free slot. */
-struct names_seen {
-    struct slots {
-        uint64_t *at;
-        size_t room, used;
-    } now, before;
-    int64_t window;
-};
-
 static void *must(void *p)
 {
     if (!p)
@@ -39,63 +31,6 @@ static void *must(void *p)
 }
 
 /* ---- names ---- */
-
-static bool slots_has(const struct slots *s, uint64_t hash)
-{
-    for (size_t i = hash; s->room; i++) {
-        uint64_t at = s->at[i & (s->room - 1)];
-
-        if (!at || at == hash)
-            return at;
-    }
-    return false;
-}
-
-static void slots_put(struct slots *s, uint64_t hash)
-{
-    size_t i = hash;
-
-    while (s->at[i & (s->room - 1)])
-        i++;
-    s->at[i & (s->room - 1)] = hash;
-    s->used++;
-}
-
-static void slots_add(struct slots *s, uint64_t hash)
-{
-    if (2 * (s->used + 1) > s->room) {
-        struct slots wider = {.room = s->room ? 2 * s->room : SLOTS_FIRST};
-
-        wider.at = must(calloc(wider.room, sizeof *wider.at));
-        for (size_t i = 0; i < s->room; i++)
-            if (s->at[i])
-                slots_put(&wider, s->at[i]);
-        free(s->at);
-        *s = wider;
-    }
-    slots_put(s, hash);
-}
-
-static void seen_turn(struct names_seen *n, int64_t window)
-{
-    if (window == n->window)
-        return;
-    free(n->before.at);
-    n->before = window == n->window + 1 ? n->now : (struct slots){0};
-    if (window != n->window + 1)
-        free(n->now.at);
-    n->now = (struct slots){0};
-    n->window = window;
-}
-
-static void seen_free(struct names_seen *n)
-{
-    if (!n)
-        return;
-    free(n->now.at);
-    free(n->before.at);
-    free(n);
-}
 
 static uint64_t hash_name(const struct patrons *ps, struct slice name)
 {
@@ -125,16 +60,15 @@ enum reason patrons_name(struct patrons *ps, struct patron *p, struct slice name
     uint64_t hash = hash_name(ps, name);
 
     if (!p->seen)
-        p->seen = must(calloc(1, sizeof *p->seen));
-    seen_turn(p->seen, now_ms / HOUR_MS);
-    *is_new = !slots_has(&p->seen->now, hash) && !slots_has(&p->seen->before, hash);
+        p->seen = seen_new();
+    *is_new = !seen_has(p->seen, hash, now_ms);
     if (!*is_new)
         return REASON_NONE;
     if (!within(&p->names, l->dns_names, "dns-names", now_ms, detail))
         return REASON_LIMIT_QUESTIONS;
     if (below_suffix && !within(&p->below, l->sandbox_names, "sandbox-names", now_ms, detail))
         return REASON_LIMIT_NAMES;
-    slots_add(&p->seen->now, hash);
+    seen_add(p->seen, hash, now_ms);
     pace_add(&p->names, HOUR_MS, now_ms, 1);
     if (below_suffix)
         pace_add(&p->below, HOUR_MS, now_ms, 1);

@@ -16,7 +16,7 @@
 #include "proxy/sums.h"
 
 struct patrons;
-struct names_seen;
+struct seen;
 
 enum { PATRONS_MAX = 4096, PATRON_PENDING = 256, PENDING_ALL = 4096, PATRON_TAIL = 2048, PATRON_TAILS = 6 };
 
@@ -31,7 +31,7 @@ struct patron {
     size_t last_len;
     /* the list's own */
     struct pace questions, names, below;
-    struct names_seen *seen;
+    struct seen *seen;
     size_t refs;
     int64_t last_ms;
     TAILQ_ENTRY(patron) link;

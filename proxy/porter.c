@@ -41,12 +41,14 @@ struct client {
     struct ask *asks;
     size_t n_asks;
     struct guests *guests; /* sandboxes, by what it says */
+    char label[40]; /* "worker 1"; "": not asked for yet */
 };
 
 static struct porter {
     struct role_context *context;
     struct recorder *recorder;
-    struct bounds *bounds; /* of every office */
+    struct bounds *bounds; /* of every office, as is the next */
+    struct allowance *allowance;
     struct revocations *revocations; /* services that are closed by hand */
     struct office *office; /* in force */
     struct office *before; /* the one before it, until no worker decides by its policy any more */
@@ -83,12 +85,16 @@ static void ask_drop(struct ask *a)
     ask_free(a);
 }
 
-static struct guest *begin_of_worker(const struct client *c, bool looks_up, enum reason *why)
+static struct slice label_of(struct client *c)
 {
-    char name[40];
+    if (!c->label[0])
+        role_label(c->visitor.role, c->visitor.index, c->label, sizeof c->label);
+    return slice_of(c->label);
+}
 
-    role_label(c->visitor.role == ROLE_USHER ? ROLE_USHER : ROLE_WORKER, c->visitor.index, name, sizeof name);
-    return guests_begin(porter.workers, slice_of(name), looks_up, why);
+static struct guest *begin_of_worker(struct client *c, bool looks_up, enum reason *why)
+{
+    return guests_begin(porter.workers, label_of(c), looks_up, why);
 }
 
 /* NULL and *why when the worker, or its sandbox, has as many dials as it may. */
@@ -230,6 +236,7 @@ static void on_dial(struct client *c, struct slice payload)
     char canonical[NAME_MAX_LEN + 1];
     struct slice host;
 
+    order.asked_by = label_of(c);
     order.exchange = unpack_id(&u);
     order.sandbox = unpack_bytes(&u);
     host = unpack_bytes(&u);
@@ -249,6 +256,7 @@ static void on_dial_keys(struct client *c, struct slice payload)
     uint64_t generation = unpack_u64(&u);
     struct errand_order order = {0};
 
+    order.asked_by = label_of(c);
     order.exchange = unpack_id(&u);
     order.issuer = unpack_bytes(&u);
     if (!unpack_done(&u) || ask_find(c, id)) {
@@ -289,11 +297,11 @@ static void on_lookup_done(void *arg, const struct lookup_found *found, const st
     ask_free(a);
 }
 
-static void begin_lookup(struct client *c, uint32_t id, struct office *office, struct slice asker, const struct lookup_order *order)
+static void begin_lookup(struct client *c, uint32_t id, struct office *office, const struct lookup_order *order)
 {
     enum reason reason = REASON_LIMIT_LOOKUPS;
     struct fault why = {0};
-    struct ask *a = c->n_asks < ASKS_MAX ? ask_new(c, id, asker, true, &reason) : NULL;
+    struct ask *a = c->n_asks < ASKS_MAX ? ask_new(c, id, order->asker, true, &reason) : NULL;
 
     if (!a) {
         answer_no(c, id, REASON_LIMIT_LOOKUPS, "the porter has as many look-ups for this client as may be at once");
@@ -314,10 +322,11 @@ static void on_look_up(struct client *c, struct slice payload)
     uint64_t generation = unpack_u64(&u);
     struct lookup_order order = {0};
     char canonical[NAME_MAX_LEN + 1];
-    struct slice asker, host;
+    struct slice host;
 
+    order.asked_by = label_of(c);
     order.question = unpack_id(&u);
-    asker = unpack_bytes(&u);
+    order.asker = unpack_bytes(&u);
     host = unpack_bytes(&u);
     order.v6 = unpack_u8(&u);
     if (!unpack_done(&u) || !order_is_sound(c, id, host, 1, canonical)) {
@@ -325,7 +334,7 @@ static void on_look_up(struct client *c, struct slice payload)
         return;
     }
     order.host = canonical;
-    begin_lookup(c, id, office_for(generation, &order.late), asker, &order);
+    begin_lookup(c, id, office_for(generation, &order.late), &order);
 }
 
 /* One that is unknown was answered while the cancel was on its way. */
@@ -377,6 +386,7 @@ static void take_context(struct role_context *c)
     desk_open(&porter.desk, c, &rules);
     porter.recorder = recorder_new(c->loop);
     recorder_stamp(porter.recorder, c->generation);
+    porter.allowance = allowance_new(c->loop, porter.recorder);
 }
 
 static void porter_on_peer(struct role_context *c, enum role peer, int index, int fd)
@@ -441,6 +451,7 @@ static void porter_stop(struct role_context *c)
 {
     take_context(c);
     desk_close(&porter.desk);
+    allowance_close(porter.allowance);
     recorder_settle(porter.recorder, on_settled, c);
 }
 
@@ -456,12 +467,20 @@ static void read_shares(const struct conf *conf)
 
     porter.dials = read_share(limits, "sandbox-dials", "dials");
     porter.lookups = read_share(limits, "sandbox-lookups", "lookups");
+    allowance_use(porter.allowance, (size_t)conf_number(limits, "sandbox-names"), (size_t)conf_number(limits, "names"));
     if (!porter.workers)
         porter.workers = guests_new(&dials, &lookups);
     guests_use(porter.workers, &dials, &lookups);
     for (struct visitor *v = porter.desk.first; v; v = v->next)
         if (((struct client *)v)->guests)
             guests_use(((struct client *)v)->guests, &porter.dials, &porter.lookups);
+}
+
+static struct office *open_office(const struct conf *conf, const struct policy *policy, const struct office *before, struct fault *why)
+{
+    const struct office_ground ground = {porter.context->loop, porter.recorder, porter.bounds, porter.allowance};
+
+    return office_new(&ground, conf, policy, before, why);
 }
 
 /* The resolver's first randomness is not to be had in the cell. */
@@ -473,7 +492,7 @@ static bool porter_gather(struct role_context *c, struct fault *why)
     if (!porter.revocations)
         return fault_set(why, FAULT_MISSING, "no revocations were handed over");
     policy_use_revocations(c->policy, porter.revocations);
-    porter.office = office_new(c->loop, porter.recorder, c->conf, c->policy, porter.bounds, NULL, why);
+    porter.office = open_office(c->conf, c->policy, NULL, why);
     read_shares(c->conf);
     return porter.office != NULL;
 }
@@ -489,8 +508,9 @@ static bool porter_start(struct role_context *c, struct fault *why)
 
 static bool porter_prepare(struct role_context *c, const struct role_set *next, struct fault *why)
 {
+    (void)c;
     policy_use_revocations(next->policy, porter.revocations);
-    porter.next = office_new(c->loop, porter.recorder, next->conf, next->policy, porter.bounds, porter.office, why);
+    porter.next = open_office(next->conf, next->policy, porter.office, why);
     return porter.next != NULL;
 }
 

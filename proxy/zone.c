@@ -162,14 +162,6 @@ static bool is_searched(const struct policy *p, struct zone_verdict *v)
     return false;
 }
 
-static bool is_below_suffix(const struct service *s, const char *host)
-{
-    for (size_t i = 0; i < service_host_count(s); i++)
-        if (strcmp(service_host(s, i), host) == 0)
-            return false;
-    return true;
-}
-
 static enum zone_kind kind_for(const struct zone *z, uint16_t type)
 {
     struct addr addresses[DNS_ADDRESSES_MAX];
@@ -211,7 +203,7 @@ struct zone_verdict zone_judge(const struct zone *z, const struct policy *p, con
             snprintf(v.detail, sizeof v.detail, "no service lists %.120s", v.host);
         return refuse(&v, trace, "listed", REASON_HOST_NOT_LISTED);
     }
-    v.below_suffix = is_below_suffix(v.service, v.host);
+    v.below_suffix = service_is_below_suffix(v.service, v.host);
     step(trace, "listed", true, service_name(v.service));
     v.kind = kind_for(z, q->type);
     v.reason = REASON_ALLOWED;

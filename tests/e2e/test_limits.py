@@ -611,7 +611,7 @@ def test_every_limit_is_tried():
                  "websocket-message": "e2e/test_websocket.py", "event-stream-idle": "e2e/test_event_streams.py",
                  "upstream-idle": "unit/upstream.c", "upstream-idle-time": "unit/upstream.c",
                  "token-cache": "unit/verifier.c", "leaf-cache": "unit/leaf.c", "handshakes": "unit/tally.c",
-                 "dials": "unit/tally.c", "lookups": "unit/tally.c",
+                 "dials": "unit/tally.c", "lookups": "unit/tally.c", "names": "unit/porter_names.c",
                  **{k: "e2e/test_dns.py" for k in ("dns-questions", "dns-names", "dns-connections")}, "dns-questions-total": "unit/patron.c"}
     table = (TREE / "proxy/limits.c").read_text()
     keys = re.findall(r'^    \{"([a-z-]+)", CONF_', table, re.M)

@@ -42,7 +42,7 @@ struct server {
 static const struct script *find_script(const struct server *s, const char *name)
 {
     for (const struct script *at = s->scripts; at->name; at++)
-        if (strcasecmp(at->name, name) == 0)
+        if (strcasecmp(at->name, name) == 0 || (at->name[0] == '*' && slice_ends(slice_of(name), slice_of(at->name + 1))))
             return at;
     return NULL;
 }

@@ -31,6 +31,7 @@ static const struct script scripts[] = {
     {.name = "metadata.test", .answer = {{NULL, TYPE_A, "169.254.169.254"}}},
     {.name = "nx.test", .code = NXDOMAIN},
     {.name = "silent.test", .silent = true},
+    {.name = "*.open.test", .code = NXDOMAIN},
     {0},
 };
 
@@ -41,6 +42,9 @@ static const char services[] =
     "    ports: [39181]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
     "  intranet:\n"
     "    hosts: [intranet.test]\n    allow-private: true\n"
+    "    ports: [39181]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
+    "  open:\n"
+    "    hosts: [\"*.open.test\"]\n"
     "    ports: [39181]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
     "  fixed:\n"
     "    hosts: [fixed.test]\n    addresses: [\"127.0.0.1:39181\"]\n"
@@ -262,7 +266,7 @@ static inline struct conf *read_conf(const char *listed)
     addr_text(&server, &bench.server.addr);
     buf_printf(&text, "gateway: {name: gw.test}\n"
                       "resolver: {servers: [\"%.*s\"], timeout: 200ms}\n"
-                      "limits: {dial-time: 2s}\n"
+                      "limits: {dial-time: 2s, names: 12, sandbox-names: 3}\n"
                       "publish: {address: \"127.0.0.1:39183\"}\n%s", SLICE_ARG(buf_slice(&server)), listed);
     c = conf_parse(buf_slice(&text), "proxy.conf", "/", sections, n, &why);
     if (!c)
