@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "audit/plain.h"
+
 static const struct check_group *const groups[] = {
     &check_anonymous, &check_token,  &check_scope,   &check_delegation, &check_binding, &check_headers, &check_relay, &check_fetch,
     &check_redirect,  &check_tenant, &check_publish, &check_reflection, &check_cache,   &check_upload,  &check_canary};
@@ -44,6 +46,7 @@ static void put(struct finding *f, enum verdict v, const char *format, va_list a
 {
     f->verdict = v;
     vsnprintf(f->note, sizeof f->note, format, args);
+    plain_make(f->note);
 }
 
 void finding_set(struct finding *f, enum verdict v, const char *format, ...)

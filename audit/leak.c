@@ -10,6 +10,7 @@
 #include "audit/ferry.h"
 #include "audit/probes.h"
 #include "audit/passage.h"
+#include "audit/plain.h"
 #include "audit/spelling.h"
 #include "audit/state.h"
 #include "base/clock.h"
@@ -198,6 +199,7 @@ static void say(struct leak_result *r, enum leak_verdict v, const char *format, 
     va_start(args, format);
     vsnprintf(r->note, sizeof r->note, format, args);
     va_end(args);
+    plain_make(r->note);
 }
 
 static const char *answer_text(const struct turn *x, char out[64])

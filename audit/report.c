@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "audit/plain.h"
 #include "audit/probes.h"
 #include "audit/report_policy.h"
 #include "audit/state.h"
@@ -69,24 +70,6 @@ bool report_is_bad(const struct audit_result *r)
     enum verdict v = r->finding.verdict;
 
     return v == VERDICT_FAIL || v == VERDICT_WEAK || v == VERDICT_OPEN || v == VERDICT_INCONCLUSIVE || audit_keeps_from_passing(r);
-}
-
-/* One character of UTF-8 that is neither a control nor moves or hides others; 0: none begins here. */
-static size_t plain_character(const char *text)
-{
-    static const char *const movers[] = {"\u200b", "\u200c", "\u200d", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b", "\u202c", "\u202d",
-                                         "\u202e", "\u2060", "\u2066", "\u2067", "\u2068", "\u2069", "\u061c", "\ufeff", "\ufffe", "\uffff"};
-    unsigned char first = (unsigned char)*text;
-    size_t len = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-
-    if (len == 1)
-        return first >= ' ' && first < 0x7f ? 1 : 0;
-    if (strnlen(text, len) < len || !slice_is_utf8(slice_make(text, len)) || (first == 0xc2 && (unsigned char)text[1] < 0xa0))
-        return 0;
-    for (size_t i = 0; i < sizeof movers / sizeof *movers; i++)
-        if (slice_is(slice_make(text, len), movers[i]))
-            return 0;
-    return len;
 }
 
 void report_escape(struct buf *out, const char *text)

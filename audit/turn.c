@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "audit/plain.h"
 #include "base/text.h"
 
 enum { CONTENT_KEPT = 4096 };
@@ -218,6 +219,7 @@ void turn_note(struct turn *x, const char *format, ...)
     va_end(args);
     free(x->note);
     x->note = buf_take_text(&text);
+    plain_make(x->note);
 }
 
 /* ---- classes ---- */

@@ -6,6 +6,8 @@
 #include "base/table.h"
 #include "base/text.h"
 
+enum { REASONS_MOST = 1000 };
+
 struct kept {
     char *name, *by, *why, *at;
     int64_t uid;
@@ -56,12 +58,30 @@ void suspensions_free(struct suspensions *q)
     free(q);
 }
 
+/* Whoever gives it back wants all of them: the one that was said last may be gone before the first. */
+static void add_reason(struct kept *k, struct slice why)
+{
+    struct buf both = {0};
+
+    if (slice_search(slice_of(k->why), why) >= 0 || strlen(k->why) + why.len > REASONS_MOST)
+        return;
+    buf_printf(&both, "%s%s%.*s", k->why, *k->why ? "; " : "", SLICE_ARG(why));
+    free(k->why);
+    k->why = buf_take_text(&both);
+}
+
 void suspensions_put(struct suspensions *q, const struct suspension *one)
 {
-    struct kept *k = must(calloc(1, sizeof *k));
+    struct kept *k = table_get(q->by_name, one->name);
+
+    if (k) {
+        add_reason(k, one->why);
+        return;
+    }
+    k = must(calloc(1, sizeof *k));
 
     *k = (struct kept){text_copy(one->name), text_copy(one->by), text_copy(one->why), text_copy(one->at), one->uid};
-    kept_free(table_put(q->by_name, one->name, k));
+    table_put(q->by_name, one->name, k);
 }
 
 bool suspensions_remove(struct suspensions *q, struct slice name)

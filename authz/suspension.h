@@ -20,7 +20,7 @@ struct suspensions;
 
 struct suspensions *suspensions_new(void);
 void suspensions_free(struct suspensions *l);
-/* Copies; what the list had of this name is replaced. */
+/* Copies. Who is in the list stays as it came: since when, by whom, and why, to which another reason is added (while there is room). */
 void suspensions_put(struct suspensions *l, const struct suspension *one);
 /* False when it was not there. */
 bool suspensions_remove(struct suspensions *l, struct slice name);

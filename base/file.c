@@ -87,20 +87,47 @@ static void sync_directory(const char *path)
     free(directory);
 }
 
-bool file_replace(const char *path, mode_t mode, struct slice bytes, struct fault *why)
+/* The file that is to be path soon, beside it (its name: give). -1 and why: there can be none. Who renames over /dev/null takes it away. */
+static int open_beside(const char *path, mode_t mode, char **temporary, struct fault *why)
 {
     struct buf name = {0};
-    char *temporary;
-    bool ok = false;
+    struct stat st;
     int fd;
 
-    buf_printf(&name, "%s.new.%ld", path, (long)getpid());
-    temporary = buf_take_text(&name);
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
-    if (fd < 0) {
-        fault_set(why, FAULT_IO, "%s: %s", path, strerror(errno));
-        goto out;
+    *temporary = NULL;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        fault_set(why, FAULT_IO, "%s: it is no regular file, and nothing else is replaced", path);
+        return -1;
     }
+    buf_printf(&name, "%s.new.%ld", path, (long)getpid());
+    *temporary = buf_take_text(&name);
+    fd = open(*temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        fault_set(why, FAULT_IO, "%s: %s", path, strerror(errno));
+    return fd;
+}
+
+bool file_may_replace(const char *path, struct fault *why)
+{
+    char *temporary;
+    int fd = open_beside(path, 0600, &temporary, why);
+
+    if (fd >= 0) {
+        close(fd);
+        unlink(temporary);
+    }
+    free(temporary);
+    return fd >= 0;
+}
+
+bool file_replace(const char *path, mode_t mode, struct slice bytes, struct fault *why)
+{
+    char *temporary;
+    bool ok = false;
+    int fd = open_beside(path, mode, &temporary, why);
+
+    if (fd < 0)
+        goto out;
     if (fchmod(fd, mode) < 0 || !file_write_fd(fd, bytes, why) || fsync(fd) < 0 || rename(temporary, path) < 0) {
         fault_set(why, FAULT_IO, "%s: %s", path, strerror(errno));
         unlink(temporary);

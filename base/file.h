@@ -20,9 +20,12 @@ bool file_read_fd(int fd, const char *name, size_t max, struct buf *out, struct 
 bool file_write_fd(int fd, struct slice bytes, struct fault *why);
 /*
  * Replace path by bytes so that a reader sees the old or the new whole and a
- * crash leaves one of them: temporary file in the same directory, fsync, rename, fsync of the directory.
+ * crash leaves one of them: temporary file in the same directory, fsync, rename, fsync of the directory. What is there and is no
+ * regular file (a directory, a device) is not replaced.
  */
 bool file_replace(const char *path, mode_t mode, struct slice bytes, struct fault *why);
+/* Could it, now? Nothing of it is left. */
+bool file_may_replace(const char *path, struct fault *why);
 bool file_exists(const char *path);
 /* Refuse a file or directory that everybody can write: who writes it decides what the gateway does. Absent ones pass. */
 bool file_check_guarded(const char *path, struct fault *why);

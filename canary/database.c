@@ -72,6 +72,7 @@ static struct literals literals_of(const struct database *d)
         l.texts[i] = d->patterns[i].spelling.literal;
         l.lens[i] = d->patterns[i].spelling.len;
         l.ids[i] = (unsigned)i;
+        l.flags[i] = d->patterns[i].spelling.any_case ? HS_FLAG_CASELESS : 0;
     }
     return l;
 }

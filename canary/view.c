@@ -15,7 +15,7 @@ struct view {
 
 static void spell_identity(const char *name, struct slice secret, spelling_take *take, void *arg)
 {
-    take(arg, (struct spelling){name, text_copy(secret), secret.len, 0, 0});
+    take(arg, (struct spelling){.view = name, .literal = text_copy(secret), .len = secret.len});
 }
 
 /*
@@ -68,10 +68,67 @@ static void spell_base64url(const char *name, struct slice secret, spelling_take
     }
 }
 
+static void put_byte(struct buf *out, unsigned char c, const char *digits)
+{
+    buf_char(out, digits[c >> 4]);
+    buf_char(out, digits[c & 15]);
+}
+
+/* Byte by byte in hexadecimal digits, whose case says nothing. */
+static struct spelling spell_digits(const char *name, struct slice secret, const char *before)
+{
+    struct buf out = {0};
+    struct spelling s = {.view = name, .any_case = true};
+
+    for (size_t i = 0; i < secret.len; i++) {
+        buf_text(&out, before);
+        put_byte(&out, (unsigned char)secret.ptr[i], "0123456789abcdef");
+    }
+    s.len = buf_len(&out);
+    s.literal = text_copy(buf_slice(&out));
+    buf_wipe(&out);
+    return s;
+}
+
+static void spell_hex(const char *name, struct slice secret, spelling_take *take, void *arg)
+{
+    take(arg, spell_digits(name, secret, ""));
+}
+
+/* RFC 3986 2.3: who encodes only what must be leaves these as they are. */
+static bool is_unreserved(char c)
+{
+    return c && strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~", c);
+}
+
+/* In the other bytes case means something, so there is one spelling for each case of the digits. */
+static void spell_needed(const char *name, struct slice secret, const char *digits, spelling_take *take, void *arg)
+{
+    struct buf out = {0};
+
+    for (size_t i = 0; i < secret.len; i++) {
+        bool as_it_is = is_unreserved(secret.ptr[i]);
+
+        buf_char(&out, as_it_is ? secret.ptr[i] : '%');
+        if (!as_it_is)
+            put_byte(&out, (unsigned char)secret.ptr[i], digits);
+    }
+    if (buf_len(&out) != secret.len)
+        take(arg, (struct spelling){.view = name, .literal = text_copy(buf_slice(&out)), .len = buf_len(&out)});
+    buf_wipe(&out);
+}
+
+/* Every byte, as who hides does, and only those that must be, as forms and clients do. */
+static void spell_percent(const char *name, struct slice secret, spelling_take *take, void *arg)
+{
+    take(arg, spell_digits(name, secret, "%"));
+    spell_needed(name, secret, "0123456789ABCDEF", take, arg);
+    spell_needed(name, secret, "0123456789abcdef", take, arg);
+}
+
 static const struct view views[] = {
-    {"identity", spell_identity},
-    {"base64", spell_base64},
-    {"base64url", spell_base64url},
+    {"identity", spell_identity}, {"base64", spell_base64}, {"base64url", spell_base64url},
+    {"hex", spell_hex},           {"percent", spell_percent},
 };
 
 void view_spell(struct slice secret, void (*take)(void *arg, struct spelling s), void *arg)

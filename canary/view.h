@@ -14,10 +14,11 @@
  * The literal itself depends on the secret alone, whatever stands before and after it.
  */
 struct spelling {
-    const char *view; /* "identity", "base64", "base64url" */
+    const char *view; /* "identity", "base64", "base64url", "hex", "percent" */
     char *literal;    /* its owner's; not NUL-terminated */
     size_t len;
     unsigned lead, trail;
+    bool any_case; /* of its letters */
 };
 
 /* The secret's spellings in every view, handed one by one to take(arg, s), which owns s.literal then. */

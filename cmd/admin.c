@@ -148,7 +148,8 @@ struct json_t *admin_call(const char *address, struct slice request, struct faul
     if (json_is_true(ok))
         goto out;
     if (json_is_false(ok) && json_is_string(json_object_get(answer, "error")))
-        fault_set(why, FAULT_REFUSED, "%s", json_string_value(json_object_get(answer, "error")));
+        fault_set(why, json_is_true(json_object_get(answer, "usage")) ? FAULT_USAGE : FAULT_REFUSED, "%s",
+                  json_string_value(json_object_get(answer, "error")));
     else
         fault_set(why, FAULT_SYNTAX, "%s: the answer is not one of a gateway", address);
     json_decref(answer);

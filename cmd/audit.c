@@ -47,9 +47,32 @@ static bool write_report(const struct invocation *inv, const char *option, const
     return ok;
 }
 
+static const char *const files[] = {"junit", "sarif", "html", "exchanges", "policy"};
+enum { N_FILES = sizeof files / sizeof *files };
+
+static bool is_policy_alone(const struct invocation *inv)
+{
+    return slice_is(slice_of(option_text(inv->options, "policy")), "-");
+}
+
+/* An audit takes its time: where it is to be written shall not turn out at its end to be nowhere. */
+static bool may_write(const struct invocation *inv, struct fault *why)
+{
+    for (size_t i = 0; i < N_FILES; i++) {
+        const char *path = option_text(inv->options, files[i]);
+
+        if (!path || (strcmp(files[i], "policy") == 0 && is_policy_alone(inv)) || file_may_replace(path, why))
+            continue;
+        fault_prefix(why, "--%s", files[i]);
+        why->kind = FAULT_USAGE;
+        return false;
+    }
+    return true;
+}
+
 static int write_all(const struct invocation *inv, const struct audit *a)
 {
-    bool policy_alone = slice_is(slice_of(option_text(inv->options, "policy")), "-");
+    bool policy_alone = is_policy_alone(inv);
     struct fault why = {0};
     struct buf out = {0};
     int status;
@@ -248,12 +271,11 @@ static int audit_all(struct job *j)
 
 static bool check_words(const struct invocation *inv, struct fault *why)
 {
-    static const char *const files[] = {"junit", "sarif", "html", "exchanges", "policy"};
     bool all = option_flag(inv->options, "all");
 
     if (all == (inv->n_args == 1))
         return fault_set(why, FAULT_USAGE, "name the SERVICE, or say --all");
-    for (size_t i = 0; all && i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; all && i < N_FILES; i++)
         if (option_text(inv->options, files[i]))
             return fault_set(why, FAULT_USAGE, "--%s is a file of one service; with --all use --format json", files[i]);
     if (option_flag(inv->options, "attest") && option_count(inv->options, "check"))
@@ -274,6 +296,16 @@ static int send_canary(const struct invocation *inv, const struct manifest *m)
     return status;
 }
 
+/* Checks that wait for somebody to come would all be not-run, without a word of why. */
+static void warn_of_no_listener(const struct invocation *inv, const struct manifest *m)
+{
+    if (!option_flag(inv->options, "beacon") || conf_list_count(manifest_section(m, "listener"), "addresses") ||
+        conf_list_count(manifest_section(m, "upstream"), "addresses"))
+        return;
+    say_warning("--beacon: %s says nowhere to listen, so checks that wait for the service to come are not run; say where: listener: "
+                "{ addresses: [\"ADDRESS\"] }", option_text(inv->options, "manifest"));
+}
+
 static int run_audits(const struct invocation *inv)
 {
     const char *named[NAMED_MAX + 1] = {NULL};
@@ -285,7 +317,7 @@ static int run_audits(const struct invocation *inv)
     int status;
 
     j.options = (struct audit_options){.allowed = allowed_of(inv), .on_finding = on_finding, .arg = &j.progress};
-    if (!check_words(inv, &why) || !(m = manifest_load(option_text(inv->options, "manifest"), &why)) || !read_named(inv, named, &why) ||
+    if (!check_words(inv, &why) || !may_write(inv, &why) || !(m = manifest_load(option_text(inv->options, "manifest"), &why)) || !read_named(inv, named, &why) ||
         !read_rate(inv, m, &j.options, &why) || !read_gateway(inv, &gateway, &token, &j.options, &why) ||
         (option_flag(inv->options, "attest") && !(j.attest = attest_open(inv->config, &why)))) {
         command_fail(inv, &why);
@@ -293,6 +325,7 @@ static int run_audits(const struct invocation *inv)
         manifest_free(m);
         return STATUS_USAGE;
     }
+    warn_of_no_listener(inv, m);
     j.manifest = m;
     j.options.named = named[0] ? named : NULL;
     if (option_text(inv->options, "from"))

@@ -195,13 +195,21 @@ static int run_print(const struct invocation *inv)
 
 /* ---- apply, remove ---- */
 
+/* A name that is misspelt is told before all the rest that may be lacking. */
+static bool is_there(const struct invocation *inv, struct fault *why)
+{
+    struct plan p = {0};
+
+    return take_texts(inv, &p, "interface", plan_set_interface, why) && firewall_finds(p.interface, why);
+}
+
 static int run_apply(const struct invocation *inv)
 {
     struct fault why = {0};
     struct buf out = {0};
     struct plan p;
 
-    if (!read_plan(inv, &p, &why))
+    if (!is_there(inv, &why) || !read_plan(inv, &p, &why))
         return command_fail(inv, &why);
     if (!firewall_apply(&p, &why)) {
         fault_prefix(&why, "nothing was changed; a sandbox must not start at %s", p.interface);

@@ -227,7 +227,7 @@ static const struct command service_close = {
             "open requests and tunnels to it are cut, on all workers, at once; nothing is dialled there and no credential is granted for "
             "it. It lasts until it is opened, over restarts and reloads, whatever its audits say and whether or not they are waived. "
             "When no gateway runs, it is written to the file `revocations` in its state directory, which the next one reads.\n\n"
-            "NAME is that of the service in the configuration. The record is of kind revocation, with who ordered it.\n",
+            "NAME is that of the service in the configuration. Who closes it again adds a reason; since when, and by whom, stays. The record is of kind revocation, with who ordered it.\n",
     .examples = "  exeat service close npm --reason \"it relays search text, ticket 131\"\n",
     .options = (const struct option_spec[]){{.name = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "for whoever finds it closed"}, {0}},
     .has_json = true,

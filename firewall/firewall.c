@@ -39,6 +39,15 @@ static void look_at_bridge(const struct plan *p, char *says, size_t size)
     }
 }
 
+bool firewall_finds(const char *interface, struct fault *why)
+{
+    struct link_facts facts;
+
+    if (!link_look(interface, &facts, why))
+        return false;
+    return facts.exists || fault_set(why, FAULT_MISSING, "there is no interface %s; make it first", interface);
+}
+
 /* What the interface is, against what the plan takes it for; "" when they agree. */
 static bool look_at_link(const struct plan *p, char *says, size_t size, struct link_facts *facts, struct fault *why)
 {

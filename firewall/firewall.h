@@ -8,6 +8,8 @@
 #include "base/slice.h"
 #include "firewall/plan.h"
 
+/* Is there an interface of this name? False and why, as firewall_apply would have it. */
+bool firewall_finds(const char *interface, struct fault *why);
 /*
  * Put the plan's rules in force, in place of earlier ones of its name, with no moment without. False and why: nothing was changed,
  * earlier ones still hold.

@@ -80,7 +80,7 @@ json_t *closure_order(struct supervisor *s, const struct asker *who, const json_
     json_t *answer = obey(s, action ? action : "", &c, &why);
 
     if (!answer)
-        return json_pack("{s:b, s:s}", "ok", 0, "error", why.text);
+        return orders_refuse(&why);
     json_object_set_new(answer, "ok", json_true());
     return answer;
 }

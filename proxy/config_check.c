@@ -303,7 +303,8 @@ static void warn_listeners(struct gateway_config *c)
         assert(parsed);
         if (parsed && !conf_has(l, "sandbox") && addr_classify(&p.addr) != ADDR_LOOPBACK)
             warn(c, l, "address", "listen.%s is shared by sandboxes: tokens without cnf are held only to the address "
-                 "that shows them first", conf_name(l));
+                 "that shows them first; give each sandbox a listener of its own (sandbox: NAME), or a certificate (tls.client-ca)",
+                 conf_name(l));
     }
 }
 

@@ -238,7 +238,7 @@ json_t *listener_order(struct supervisor *s, const struct asker *who, const json
     else
         ok = fault_set(&why, FAULT_USAGE, "listener wants action (list, add, remove) and name");
     if (!ok)
-        return json_pack("{s:b, s:s}", "ok", 0, "error", why.text);
+        return orders_refuse(&why);
     l = listening_find(&s->assets.listening, name);
     return l ? json_pack("{s:b, s:s}", "ok", 1, "address", l->address) : json_pack("{s:b}", "ok", 1);
 }

@@ -114,9 +114,21 @@ static json_t *answer_status(const struct supervisor *s)
     return json_pack("{s:b, s:o}", "ok", 1, "status", status);
 }
 
+json_t *orders_refuse(const struct fault *why)
+{
+    json_t *answer = json_pack("{s:b, s:s}", "ok", 0, "error", why->text);
+
+    if (why->kind == FAULT_USAGE)
+        json_object_set_new(answer, "usage", json_true());
+    return answer;
+}
+
 static json_t *refuse(const char *text)
 {
-    return json_pack("{s:b, s:s}", "ok", 0, "error", text);
+    struct fault why = {0};
+
+    fault_set(&why, FAULT_USAGE, "%s", text);
+    return orders_refuse(&why);
 }
 
 static void record_revocation(struct supervisor *s, const struct asker *who, const char *kind, const char *value,
@@ -145,7 +157,7 @@ static json_t *answer_revoke(struct supervisor *s, const struct asker *who, json
         revocation_is_suspension(kind))
         return refuse("revoke wants kind (jti, sandbox, issued-before) and value");
     if (!revocations_add(s->assets.revocations, kind, slice_of(value), until, &why))
-        return refuse(why.text);
+        return orders_refuse(&why);
     record_revocation(s, who, kind_name, value, until);
     authority_changed(s);
     return json_pack("{s:b}", "ok", 1);

@@ -82,7 +82,7 @@ json_t *quarantine_order(struct supervisor *s, const struct asker *who, const js
     else
         ok = fault_set(&why, FAULT_USAGE, "quarantine wants action (list, add, release) and sandbox");
     if (!ok)
-        return json_pack("{s:b, s:s}", "ok", 0, "error", why.text);
+        return orders_refuse(&why);
     return json_pack("{s:b}", "ok", 1);
 }
 

@@ -89,6 +89,8 @@ void pulse_death(struct supervisor *s, const struct process *p, const char *how)
 
 /* proxy/orders.c: one JSON request from the admin socket, one JSON answer (docs/admin.md); false: it comes later. */
 bool orders_take(struct supervisor *s, const struct asker *who, struct slice request, struct buf *out);
+/* The answer that says no (give); words that are off are told apart. */
+struct json_t *orders_refuse(const struct fault *why);
 
 /*
  * proxy/quarantine.c: sandboxes that nothing goes out of. The order of an admin and its answer (give); who is there (give); and

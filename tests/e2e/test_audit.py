@@ -3,6 +3,7 @@ import base64
 import contextlib
 import http.server
 import json
+import os
 import re
 import socket
 import subprocess
@@ -515,6 +516,50 @@ def test_what_is_to_be_done_at_the_gateway_names_keys_that_there_are():
 def test_a_check_that_there_is_not(tmp_path):
     status, said = audit(tmp_path, 1, "--check", "XX-1")
     assert status == 2 and "no check" in said
+
+
+@pytest.mark.parametrize("option", ["html", "sarif", "junit", "exchanges", "policy"])
+@pytest.mark.parametrize("path, says", [("nowhere/report", "No such file"), ("www", "no regular file"), ("/dev/null", "no regular file")])
+def test_where_nothing_can_be_written_nothing_is_sent(tmp_path, option, path, says):
+    (tmp_path / "www").mkdir(exist_ok=True)
+    with serve(honest) as (port, heads):
+        status, said = audit(tmp_path, port, f"--{option}", tmp_path / path)
+    assert status == 2 and f"--{option}: {tmp_path / path}" in said and says in said and not heads
+    assert os.path.exists("/dev/null") and not os.path.isfile("/dev/null")
+    assert [f.name for f in tmp_path.iterdir() if ".new." in f.name] == []
+
+
+def again(directory, *words):
+    """By the manifest that the last audit() left, for people."""
+    p = subprocess.run([EXEAT, "audit", "s", "-m", directory / "manifest.yaml", "--rate", "1000", *words], capture_output=True, text=True, timeout=PATIENCE, env=clean_environment())
+    return p.stdout + p.stderr
+
+
+def test_a_beacon_without_a_listener_is_told_of(tmp_path):
+    with serve(honest) as (port, _):
+        audit(tmp_path, port, "--check", "AN-1", service="    protected: [/ok]\n")
+        with_it, without = again(tmp_path, "--check", "AN-1", "--beacon"), again(tmp_path, "--check", "AN-1")
+    assert "nowhere to listen" in with_it and "listener: { addresses:" in with_it and "nowhere to listen" not in without
+
+
+HOSTILE = b"http://in\x1b[2J\x07t\xff\xc0\xaf.test/<script>alert(1)</script>"
+
+
+def test_what_the_service_says_breaks_no_report(tmp_path):
+    """Bytes that move a terminal's cursor, that are no UTF-8, that would be markup: told of as text, and each report is whole."""
+    def speak(client, head, _):
+        client.sendall(b"HTTP/1.1 302 Found\r\nServer: \xff\x1b[31m<b>\r\nLocation: " + HOSTILE + b"\r\nWWW-Authenticate: Bearer realm=\"" + HOSTILE +
+                       b"\"\r\nLink: <" + HOSTILE + b">; rel=next\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    files = {k: tmp_path / f"report.{k}" for k in ("html", "sarif", "junit", "exchanges", "policy")}
+    with serve(speak) as (port, _):
+        status, report = audit(tmp_path, port, *ALL, *(w for k, f in files.items() for w in (f"--{k}", f)), service="    protected: [/ok]\n")
+        text = again(tmp_path, "-v", "--check", "RD-1", "--check", "RD-10")
+    assert status == 1 and len(report["checks"]) == 129 and "[2J" in next(c["note"] for c in report["checks"] if c["check"] == "RD-1")
+    json.loads(files["sarif"].read_text())
+    xml.etree.ElementTree.parse(files["junit"])
+    whole = "".join(f.read_text() for f in files.values()) + text + json.dumps(report, ensure_ascii=False)
+    assert not re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", whole) and "<script>alert" not in files["html"].read_text()
 
 
 def test_a_name_that_was_nearly_right(tmp_path):

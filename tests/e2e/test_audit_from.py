@@ -212,7 +212,7 @@ def test_what_it_says_came_out_did_and_nothing_else(site):
     assert all("service" in row["seen"] and row["advice"] for row in out.values())
     got = site.notes.got()
     assert site.value not in got and base64.b64encode(site.value) not in got
-    assert {spelling for route, spelling in stopped if route == "query"} == {"as it is", "base64", "base64url"}
+    assert {spelling for route, spelling in stopped if route == "query"} == {"as it is", "base64", "base64url", "hexadecimal", "percent"}
     for row in stopped.values():
         record, = site.gateway.wait_for(kind="decision", id=row["record"])
         assert record["reason"] == row["reason"] == "canary_leak" and record["sandbox"] == "vm1"
@@ -225,10 +225,10 @@ def test_far_ends_beyond_the_service_are_named(site):
     site.configure(site.loose())
     _, answer = site.run("--beacon")
     out = by(answer, "out")
-    assert "answer" in out["search", "hexadecimal"]["seen"]
-    assert "listener" in out["url", "hexadecimal"]["seen"] and "listener" not in out["search", "hexadecimal"]["seen"]
-    assert "unlisted.test" in out["url", "hexadecimal"]["note"]
-    assert "answer" in out["redirect", "hexadecimal"]["seen"]  # in Location
+    assert "answer" in out["search", "base64 twice"]["seen"]
+    assert "listener" in out["url", "base64 twice"]["seen"] and "listener" not in out["search", "base64 twice"]["seen"]
+    assert "unlisted.test" in out["url", "base64 twice"]["note"]
+    assert "answer" in out["redirect", "base64 twice"]["seen"]  # in Location
     assert by(answer, "not-run")["body", "as it is"]["note"] == "it needs --active"
 
 
@@ -377,9 +377,9 @@ def test_a_service_behind_tls_by_the_unix_socket_of_the_sandbox(site, pki):
     r = exeat(*words, config=site.gateway.config, check=False)
     answer = json.loads(r.stdout)
     assert r.returncode == 1 and answer["listener"] == "vm1", r.stderr
-    assert by(answer, "stopped")["path", "as it is"]["reason"] == "canary_leak" and "service" in by(answer, "out")["path", "hexadecimal"]["seen"]
+    assert by(answer, "stopped")["path", "as it is"]["reason"] == "canary_leak" and "service" in by(answer, "out")["path", "base64 twice"]["seen"]
     raw = b"".join(origin.raw)
-    assert site.value.hex().encode() in raw and site.value not in raw
+    assert SPELT["base64 twice"](site.value).rstrip(b"=") in raw and site.value not in raw and site.value.hex().encode() not in raw
     exeat("service", "close", "secure", config=site.gateway.config)  # the tunnel itself is refused: its reason is read there
     try:
         answer = json.loads(exeat(*words, config=site.gateway.config, check=False).stdout)

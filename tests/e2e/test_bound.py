@@ -402,7 +402,7 @@ def test_by_tcp_with_a_port_the_kernel_chooses_and_for_everybody(own):
     (["add", "vm2", "unix:{socket}", "--sandbox", "vm2"], 1, "is taken already by listen.vm1"),
     (["add", "vm2", "unix:/nonexistent/x.sock", "--sandbox", "vm2"], 1, "No such file"),
     (["add", "vm2", "unix:/run/vm2.sock"], 1, "is for one sandbox"),
-    (["add", "a b", "127.0.0.1:0"], 1, "a listener's name"),
+    (["add", "a b", "127.0.0.1:0"], 2, "a listener's name"),
     (["add", "vm2", "nowhere"], 1, "expected an address"),
     (["add", "vm2"], 2, "NAME ADDRESS"),
     (["remove", "vm1"], 1, "is the configuration's"),

@@ -385,6 +385,11 @@ def test_words_that_are_off_are_refused(config, name):
     assert done.returncode == 2 and says in done.stderr and done.stdout == ""
 
 
+def test_an_interface_that_is_not_there_is_named_before_anything_else(config):
+    done = exeat("firewall", "apply", "--interface", "nosuch9", config=config, check=False)
+    assert done.returncode == 2 and "there is no interface nosuch9" in done.stderr and "--source" not in done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="root becomes somebody else")
 def test_who_is_not_root_is_told(config):
     os.chmod(config.parent, 0o755)

@@ -376,10 +376,11 @@ def canary(gateway):
 
 def encodings(value):
     raw = value.encode()
-    return {"identity": raw, "base64": b64encode(raw), "base64+1": b64encode(b"x" + raw), "base64+2": b64encode(b"xy" + raw)}
+    return {"identity": raw, "base64": b64encode(raw), "base64+1": b64encode(b"x" + raw), "base64+2": b64encode(b"xy" + raw),
+            "hex": raw.hex().encode(), "hex, capitals": raw.hex().upper().encode(), "percent": b"".join(b"%%%02x" % c for c in raw)}
 
 
-@pytest.mark.parametrize("encoding", ["identity", "base64", "base64+1", "base64+2"])
+@pytest.mark.parametrize("encoding", ["identity", "base64", "base64+1", "base64+2", "hex", "hex, capitals", "percent"])
 def test_canary_in_a_body(gateway, upload, origins, canary, encoding):
     upload.send(post(b"before " + encodings(canary)[encoding] + b" after"))
     answer = upload.response()
@@ -392,8 +393,10 @@ def test_canary_in_a_body(gateway, upload, origins, canary, encoding):
     assert all(canary not in p.read_text() for p in (gateway.directory / "journal").glob("*.ndjson"))
 
 
-def test_canary_in_target_and_field(tunnel, origins, canary):
-    tunnel.send(get(fields=f"X-Note: {canary}\r\n"))
+@pytest.mark.parametrize("encoding", ["identity", "hex", "hex, capitals"])
+def test_canary_in_target_and_field(tunnel, origins, canary, encoding):
+    spelt = encodings(canary)[encoding].decode()
+    tunnel.send(get(fields=f"X-Note: {spelt}\r\n"))
     assert tunnel.response().reason == "canary_leak"
     assert origins[0].requests == []
 

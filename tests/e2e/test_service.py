@@ -159,22 +159,25 @@ def test_who_closed_it_and_why_stands_in_list_status_explain_why_and_journal(own
     assert json.loads(exeat("status", "--format", "json", config=own.config).stdout)["closed_by_hand"][0]["service"] == "upload-tls"
     told = exeat("explain", "--sandbox", "a", "--scope", BOTH, "GET", "https://upload.test/up/x", config=own.config, check=False)
     assert told.returncode == 1 and "service_closed" in told.stdout
+    service(own, "close", "upload-tls", "--reason", "ticket 8")
+    assert one_of(own, "upload-tls")["closed"] == {**one["closed"], "why": "ticket 7; ticket 8"}  # the first stands
     answer = connect(own, own.token(BOTH), "upload.test")
     record = own.wait_for(kind="decision", reason="service_closed", service="upload-tls")[-1]
     why = exeat("why", record["id"], config=own.config, check=False).stdout
     assert answer.reason == "service_closed" and "exeat service open" in why
     service(own, "open", "upload-tls")
-    put, out = own.wait_for(before + 2, kind="revocation", service="upload-tls")[before:]
+    put, again, out = own.wait_for(before + 3, kind="revocation", service="upload-tls")[before:]
     assert put["revocation"] == {"key": "close", "value": "upload-tls"} and put["detail"] == "ticket 7"
     assert (put["by"], put["uid"]) == ("admin", os.geteuid())
+    assert again["revocation"]["key"] == "close" and again["detail"] == "ticket 8"
     assert out["revocation"]["key"] == "open" and out["by"] == "admin"
 
 
 @pytest.mark.parametrize("words, status, text", [
     (["open", "upload-tls"], 1, "was not closed by hand"),
     (["open", "nobody"], 1, "was not closed by hand"),
-    (["close", "upload-tsl"], 1, "did you mean upload-tls?"),
-    (["close", "nobody"], 1, "no service is called"),
+    (["close", "upload-tsl"], 2, "did you mean upload-tls?"),
+    (["close", "nobody"], 2, "no service is called"),
     (["close", "a b"], 2, "visible ASCII"),
     (["close", ""], 2, "1 to 128"),
     (["close"], 2, "NAME"),

@@ -114,7 +114,7 @@ static void put_encoded(struct buf *out, struct slice secret, struct slice aroun
     if (how % 4 == 0)
         buf_append(out, secret);
     else
-        (how % 4 == 1 ? text_base64 : text_base64url)(out, buf_slice(&plain));
+        (how % 4 == 1 ? text_base64 : how % 4 == 2 ? text_base64url : text_hex)(out, buf_slice(&plain));
     buf_free(&plain);
 }
 

@@ -248,7 +248,8 @@ static void test_warnings(void **state)
         {"a service that nobody audited", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: corp-ca.pem}}\n",
          "services.s is closed: nobody has audited it; see: exeat audit --help"},
         {"a shared listener", GATEWAY "listen: {a: {address: \"10.0.0.1:1\"}}\n" ISSUER,
-         ":2:23: listen.a is shared by sandboxes"},
+         ":2:23: listen.a is shared by sandboxes: tokens without cnf are held only to the address that shows them first; give each sandbox a "
+         "listener of its own (sandbox: NAME)"},
         {"an issuer with all that can be said", CI_ISSUER("sandbox: '{a}:{b}', map: {'project_path:acme/x': s}"), NULL},
         {"a map that anybody can fulfil", CI_ISSUER("sandbox: '{a}:{b}', map: {'project_path:acme/x': s, 'ref:main & project_path:*/x': s}"),
          "issuers.gl: \"ref:main & project_path:*/x\" says nothing of whose it is"},

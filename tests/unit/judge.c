@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "audit/plain.h"
 #include "audit/probes.h"
 #include "audit/state.h"
 
@@ -133,6 +134,9 @@ static const struct row rows[] = {
     {"Location elsewhere", "RD-1", SHUT, LET_IN, {{302, "Location: http://internal.test/x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
     {"Location without a scheme, elsewhere", "RD-1", SHUT, LET_IN, {{302, "Location: //internal.test/x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
     {"Location with a user in front of the host", "RD-1", SHUT, LET_IN, {{302, "Location: http://friend.test@internal.test/x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
+    {"Location that would clear a terminal", "RD-1", SHUT, LET_IN, {{302, "Location: http://in\x1b[2J\x07ternal.test/x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
+    {"Location that is no UTF-8", "RD-1", SHUT, LET_IN, {{302, "Location: http://int\xff\xc0\xaf.test/x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
+    {"Location that turns what follows", "RD-1", SHUT, LET_IN, {{302, "Location: http://int\u202eernal.test/x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
     {"Location at a declared host", "RD-1", SHUT, LET_IN, {{302, "Location: http://friend.test:8080/x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"Location of its own", "RD-1", SHUT, LET_IN, {{302, "Location: /x\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_PASS},
     {"Alt-Svc elsewhere", "RD-1", SHUT, LET_IN, {{200, "Alt-Svc: h2=\"other.test:443\"\r\n", "", 0, WHO_NOBODY}}, NULL, NULL, VERDICT_WEAK},
@@ -258,6 +262,9 @@ static void try_row(const struct row *r, const struct target *t)
     c->judge(&e, &f);
     if (f.verdict != r->verdict)
         fail_msg("%s: %s: %s, not %s: %s", r->check, r->name, verdict_name(f.verdict), verdict_name(r->verdict), f.note);
+    for (const char *at = f.note; *at; at += plain_character(at))
+        if (!plain_character(at))
+            fail_msg("%s: %s: its note is no plain text: %s", r->check, r->name, f.note);
     evidence_clear(&e);
     evidence_clear(&a.own);
 }
@@ -361,9 +368,40 @@ static void what_is_found_in_a_text(void **state)
             fail_msg("%s", texts[i].name);
 }
 
+static void what_is_made_plain(void **state)
+{
+    static const struct {
+        const char *name, *text, *plain;
+    } texts[] = {
+        {"as it is", "it says \"no\": 403", "it says \"no\": 403"},
+        {"letters beyond ASCII", "gr\u00fc\u00df \u4f60 \U0001f600", "gr\u00fc\u00df \u4f60 \U0001f600"},
+        {"controls", "a\x1b[2J\r\n\x7f", "a?[2J???"},
+        {"a C1 control", "a\xc2\x9b" "2J", "a??2J"},
+        {"no UTF-8", "a\xff\xc0\xaf z", "a??? z"},
+        {"a surrogate", "a\xed\xa0\x80z", "a???z"},
+        {"the direction of what follows", "a\u202ez", "a???z"},
+        {"what is cut off in two, three and four bytes", "a\xc3", "a"},
+        {"after one of three", "a\xe4", "a"},
+        {"after two of three", "a\xe4\xbd", "a"},
+        {"after three of four", "a\xf0\x9f\x98", "a"},
+        {"what only looks cut off", "a\xe4z", "a?z"},
+        {"nothing", "", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[64];
+
+        snprintf(text, sizeof text, "%s", texts[i].text);
+        plain_make(text);
+        if (strcmp(text, texts[i].plain) != 0)
+            fail_msg("%s: %s", texts[i].name, text);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_answers_mean), cmocka_unit_test(the_catalogue), cmocka_unit_test(tenants_without_credentials), cmocka_unit_test(hosts_in_urls), cmocka_unit_test(what_is_found_in_a_text)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_answers_mean), cmocka_unit_test(the_catalogue), cmocka_unit_test(tenants_without_credentials), cmocka_unit_test(hosts_in_urls), cmocka_unit_test(what_is_found_in_a_text), cmocka_unit_test(what_is_made_plain)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -421,7 +421,7 @@ static void assert_list(const struct revocations *r, const char *expected)
 static void a_sandbox_is_in_quarantine_until_it_is_released(void **state)
 {
     struct revocations *r = create(), *worker = revocations_map(revocations_fd(r), NULL);
-    struct suspension one = named("vm1", "it sent a canary"), two = named("vm2", "");
+    struct suspension one = named("vm1", "it sent a canary"), two = named("vm2", ""), more = named("vm1", "ticket 7");
     uint64_t version = revocations_version(worker);
     struct fault why = {0};
 
@@ -434,6 +434,9 @@ static void a_sandbox_is_in_quarantine_until_it_is_released(void **state)
     assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &two, NULL));
     assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &one, NULL)); /* twice is once */
     assert_list(r, "vm1/admin/it sent a canary/1000/1 vm2/admin//1000/1 ");
+    more.by = SLICE("gateway");
+    assert_true(revocations_suspend(r, REVOKE_QUARANTINE, &more, NULL)); /* another reason takes nothing from the first */
+    assert_list(r, "vm1/admin/it sent a canary; ticket 7/1000/1 vm2/admin//1000/1 ");
     assert_true(revocations_suspend(r, REVOKE_RELEASE, &one, NULL));
     assert_false(is_quarantined(worker, "vm1"));
     assert_true(is_quarantined(worker, "vm2"));

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +78,7 @@ static int drop(void **state)
 }
 
 /* What a piece becomes on its way into a text. */
-enum shape { PLAIN, BASE64, BASE64URL };
+enum shape { PLAIN, BASE64, BASE64URL, HEX, HEX_UPPER, PERCENT, PERCENT_LOWER, PERCENT_NEEDED };
 
 /* before and after stand in the same base64 text as the piece; raw stands around it. */
 static const struct row {
@@ -111,6 +112,16 @@ static const struct row {
     {"odd bytes, base64url", "", ODD, "", BASE64URL, "odd-1", "base64url"},
     {"odd bytes, base64url, second alignment", "x", ODD, "", BASE64URL, "odd-1", "base64url"},
     {"odd bytes, base64url, third alignment", "xx", ODD, "", BASE64URL, "odd-1", "base64url"},
+    {"hexadecimal", "", SECRET, "", HEX, "npm-1", "hex"},
+    {"hexadecimal, in capitals", "", SECRET, "", HEX_UPPER, "npm-1", "hex"},
+    {"hexadecimal, all around", "user:", SECRET, " and more", HEX, "npm-1", "hex"},
+    {"hexadecimal of a near miss", "user:", "npm_q7Zt0WmXc4RbN2vLk8HsYd", "", HEX, NULL, NULL},
+    {"hexadecimal, odd bytes", "x", ODD, "y", HEX_UPPER, "odd-1", "hex"},
+    {"percent, every byte", "", SECRET, "", PERCENT, "npm-1", "percent"},
+    {"percent, every byte, in lower case", "q=", SECRET, "&", PERCENT_LOWER, "npm-1", "percent"},
+    {"percent of a near miss", "", "npm_q7Zt0WmXc4RbN2vLk8HsYd", "", PERCENT, NULL, NULL},
+    {"percent, odd bytes", "x", ODD, "y", PERCENT, "odd-1", "percent"},
+    {"percent where it must be", "x ", ODD, " y", PERCENT_NEEDED, "odd-1", "percent"},
     {"the leave token", "Cookie: t=", TOKEN, "; a=b", PLAIN, "leave-token", "identity"},
     {"the token's signature", "", SIGNATURE, "", PLAIN, "leave-token", "identity"},
     {"24 characters of it", "x", "kLm9ZsRw4cUe8pJd6aFgViOo", "x", PLAIN, "leave-token", "identity"},
@@ -126,6 +137,25 @@ static const struct row {
     {"its header and claims", "", "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJjaSIsInN1YiI6InZtMSJ9.", "", PLAIN, NULL, NULL},
     {"nothing", "", "", "", PLAIN, NULL, NULL},
 };
+
+static void put_byte(struct buf *out, enum shape shape, unsigned char c)
+{
+    if (shape == HEX || shape == HEX_UPPER)
+        buf_printf(out, shape == HEX ? "%02x" : "%02X", c);
+    else if (shape == PERCENT_NEEDED && (isalnum(c) || strchr("-._~", c)))
+        buf_char(out, (char)c);
+    else
+        buf_printf(out, shape == PERCENT_LOWER ? "%%%02x" : "%%%02X", c);
+}
+
+static size_t put_bytes(struct buf *out, enum shape shape, struct slice plain)
+{
+    size_t from = buf_len(out);
+
+    for (size_t i = 0; i < plain.len; i++)
+        put_byte(out, shape, (unsigned char)plain.ptr[i]);
+    return buf_len(out) - from;
+}
 
 struct text {
     struct buf bytes;
@@ -146,6 +176,9 @@ static struct text make_text(const struct row *r, size_t shift)
     if (r->shape == PLAIN) {
         buf_append(&t.bytes, buf_slice(&plain));
         t.first += before;
+    } else if (r->shape >= HEX) {
+        t.first += put_bytes(&t.bytes, r->shape, slice_of(r->before));
+        put_bytes(&t.bytes, r->shape, slice_from(buf_slice(&plain), before));
     } else {
         (r->shape == BASE64 ? text_base64 : text_base64url)(&t.bytes, buf_slice(&plain));
         t.first += before * 8 / 6;
