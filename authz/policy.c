@@ -253,6 +253,11 @@ bool service_is_plain_port(const struct service *s, uint16_t port)
     return ports_hold(&s->plain, port);
 }
 
+uint16_t service_plain_port(const struct service *s, size_t i)
+{
+    return i < s->plain.count ? s->plain.list[i] : 0;
+}
+
 size_t service_host_count(const struct service *s)
 {
     return s->hosts.count;

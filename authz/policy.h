@@ -45,6 +45,7 @@ uint64_t service_mark(const struct service *s);
 bool service_is_tls_port(const struct service *s, uint16_t port);
 uint16_t service_tls_port(const struct service *s, size_t i); /* 0 behind the last */
 bool service_is_plain_port(const struct service *s, uint16_t port);
+uint16_t service_plain_port(const struct service *s, size_t i); /* the same */
 size_t service_host_count(const struct service *s);
 const char *service_host(const struct service *s, size_t i); /* "npm.example" or "*.npm.example" */
 /* Of a host that it lists: by "*.suffix" alone? What stands in front of that is the client's to choose. */

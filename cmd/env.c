@@ -276,20 +276,46 @@ static bool is_set(const struct env *e, const struct client_variable *v)
     return v->clients & e->bits && !(e->transparent && (v->value == CLIENT_PROXY || v->value == CLIENT_WITH_PROXY));
 }
 
-/* One line for each host that is listed by its name. False: none is. */
+/* A line of its own, if it says anything new: not every client tells ports apart. */
+static void put_place(const struct env *e, const struct client *c, const struct keeping_place *p, struct buf *out)
+{
+    struct buf line = {0};
+    struct slice rest = buf_slice(out), other;
+    bool is_new = true;
+
+    keeping_write(c, p, e->token, &line);
+    while (is_new && slice_next(&rest, '\n', &other))
+        is_new = !slice_equals(other, buf_slice(&line));
+    if (is_new)
+        buf_printf(out, "%s%.*s", buf_len(out) ? "\n" : "", SLICE_ARG(buf_slice(&line)));
+    buf_wipe(&line);
+}
+
+static bool lists(const struct service *s, const char *host)
+{
+    for (size_t i = 0; i < service_host_count(s); i++)
+        if (strcmp(service_host(s, i), host) == 0)
+            return true;
+    return false;
+}
+
+/* A line for each place that is listed by its name. False: none is. */
 static bool put_keeping(const struct env *e, const struct client *c, struct buf *out)
 {
     size_t n;
     const char *const *hosts = policy_hosts(e->policy, &n);
-    size_t before = buf_len(out);
 
-    for (size_t i = 0; i < n; i++) {
-        if (hosts[i][0] == '*')
-            continue;
-        buf_text(out, buf_len(out) > before ? "\n" : "");
-        keeping_write(c, hosts[i], e->token, out);
-    }
-    return buf_len(out) > before;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; hosts[i][0] != '*' && k < policy_count(e->policy); k++) {
+            const struct service *s = policy_service(e->policy, k);
+            uint16_t port;
+
+            for (size_t at = 0; lists(s, hosts[i]) && (port = service_tls_port(s, at)); at++)
+                put_place(e, c, &(struct keeping_place){hosts[i], port, true}, out);
+            for (size_t at = 0; lists(s, hosts[i]) && (port = service_plain_port(s, at)); at++)
+                put_place(e, c, &(struct keeping_place){hosts[i], port, false}, out);
+        }
+    return buf_len(out) > 0;
 }
 
 /* 'text', safe in every shell. */

@@ -5,10 +5,19 @@
 #ifndef CMD_KEEPING_H
 #define CMD_KEEPING_H
 
+#include <stdint.h>
+
 #include "base/buf.h"
 #include "cmd/client.h"
 
-/* "FILE: LINE" for this host, or what to run; what a client cannot keep, and what to do instead. */
-void keeping_write(const struct client *c, const char *host, const char *token, struct buf *out);
+/* Where a listed host is served. */
+struct keeping_place {
+    const char *host;
+    uint16_t port;
+    bool is_tls;
+};
+
+/* "FILE: LINE" for this place, or what to run; what a client cannot keep, and what to do instead. */
+void keeping_write(const struct client *c, const struct keeping_place *p, const char *token, struct buf *out);
 
 #endif

@@ -50,6 +50,7 @@ static char *absolute(const char *path)
 static int print_done(const struct invocation *inv, const json_t *answer, const char *done)
 {
     const char *address = json_string_value(json_object_get(answer, "address"));
+    const char *no_tproxy = json_string_value(json_object_get(answer, "no-tproxy"));
     struct buf out = {0};
 
     if (inv->json) {
@@ -57,9 +58,12 @@ static int print_done(const struct invocation *inv, const json_t *answer, const 
         text_json(&out, slice_of(inv->args[0]));
         if (address)
             put_word(&out, "address", address);
+        put_word(&out, "no-tproxy", no_tproxy);
         buf_text(&out, "}\n");
     } else {
         buf_printf(&out, "%s %s%s%s\n", done, inv->args[0], address ? ": " : "", address ? address : "");
+        if (no_tproxy)
+            buf_printf(&out, "no TPROXY there (%s) until the gateway starts again, with CAP_NET_RAW or CAP_NET_ADMIN; REDIRECT and names that lead there work now\n", no_tproxy);
     }
     return command_print(inv, &out);
 }
@@ -75,6 +79,7 @@ static int run_add(const struct invocation *inv)
     buf_text(&line, "{\"command\":\"listener\",\"action\":\"add\"");
     put_word(&line, "name", inv->args[0]);
     put_word(&line, "address", inv->args[1]);
+    put_word(&line, "mode", option_flag(inv->options, "transparent") ? "transparent" : NULL);
     put_word(&line, "sandbox", option_text(inv->options, "sandbox"));
     put_word(&line, "token-file", token_file);
     put_word(&line, "owner", option_text(inv->options, "owner"));
@@ -120,6 +125,8 @@ static void print_text(struct buf *out, const json_t *l)
     buf_printf(out, "%-14s %-34s %-14s %s", text_of(l, "name"), text_of(l, "address"),
                *text_of(l, "sandbox") ? text_of(l, "sandbox") : "-",
                json_is_true(json_object_get(l, "added")) ? "added" : "configured");
+    if (*text_of(l, "mode"))
+        buf_printf(out, ", %s%s", text_of(l, "mode"), *text_of(l, "no-tproxy") ? " without TPROXY" : "");
     if (*text_of(l, "token-file"))
         buf_printf(out, ", token from %s%s%s", text_of(l, "token-file"), *trouble ? ": NONE: " : "", trouble);
     buf_char(out, '\n');
@@ -167,14 +174,18 @@ static const struct command listener_add = {
     .help = "ADDRESS is as in the configuration's listen: 127.0.0.1:3129; for one sandbox also unix:FILE and vsock:CID:PORT. It is "
             "checked as the configuration is, opened, and kept in the state directory (listeners.conf), so that it is there again "
             "after a restart. Nothing else of the gateway is touched, no connection and no other listener.\n\n"
+            "With --transparent its clients know of no proxy; TPROXY leads there only once the gateway has started again, since it takes "
+            "a capability that a running one has given up. REDIRECT and names that lead there work at once.\n\n"
             "With --sandbox no token of another sandbox is good there. With --token-file its clients carry no token: the gateway "
             "takes the one in that file (exeat token renew keeps it fresh), and reads it again when it changes.\n\n"
             "Firecracker and Cloud Hypervisor make a guest's vsock a unix socket: when the guest connects to port 3128 of the host "
             "(CID 2), the VMM connects to the path of its vsock device with _3128 behind it. Listen there.\n",
-    .examples = "  exeat listener add vm1 unix:/run/exeat/vm1.sock --sandbox vm1 --token-file /run/exeat/vm1.jwt\n"
+    .examples = "  exeat listener add vm0 10.0.0.1:3129 --transparent\n"
+                "  exeat listener add vm1 unix:/run/exeat/vm1.sock --sandbox vm1 --token-file /run/exeat/vm1.jwt\n"
                 "  exeat listener add vm2 unix:/run/fc/vm2.vsock_3128 --sandbox vm2 --token-file /run/exeat/vm2.jwt --owner fc-vm2\n",
     .options =
         (const struct option_spec[]){
+            {"transparent", 0, OPTION_FLAG, NULL, NULL, "for clients that know of no proxy (REDIRECT, TPROXY, or a name that leads there)", false, false},
             {"sandbox", 's', OPTION_TEXT, "NAME", NULL, "the one sandbox behind it", false, false},
             {"token-file", 0, OPTION_TEXT, "FILE", NULL, "that sandbox's token, kept fresh", false, false},
             {"owner", 0, OPTION_TEXT, "USER[:GROUP]", NULL, "who may connect to a unix socket", false, false},

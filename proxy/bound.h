@@ -14,6 +14,7 @@ struct bound {
     char *sandbox;        /* "": whoever shows a token */
     bool carries;         /* the operator keeps a token for it */
     bool is_added;        /* while the gateway runs: no configuration has it */
+    bool is_transparent;  /* of an added one; the configuration says it of its own */
     bool warned;          /* of a guest that is not its own */
     uint32_t cid;         /* vsock: of the one guest that may come; 0: no vsock */
     struct secret *token; /* NULL: none now */

@@ -157,6 +157,13 @@ static bool is_its_guest(const struct listener *l, const struct sockaddr_storage
     return false;
 }
 
+static bool is_transparent(const struct listener *l)
+{
+    if (l->bound && l->bound->is_added)
+        return l->bound->is_transparent;
+    return terms_is_transparent(gate.worker->terms, l->name);
+}
+
 static enum accepted accept_one(const struct listener *l)
 {
     struct sockaddr_storage sa = {0};
@@ -181,8 +188,7 @@ static enum accepted accept_one(const struct listener *l)
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     }
     addr_from_sockaddr(&source, (struct sockaddr *)&sa);
-    session_start(gate.worker, fd, l->name, l->bound, &source,
-                  terms_is_transparent(gate.worker->terms, l->name) ? &l->address : NULL);
+    session_start(gate.worker, fd, l->name, l->bound, &source, is_transparent(l) ? &l->address : NULL);
     return ACCEPTED;
 }
 

@@ -90,6 +90,7 @@ static void give_binding(struct process *worker, const struct listening *l)
     pack_bytes(&message, slice_of(l->sandbox));
     pack_u8(&message, l->token != NULL);
     pack_u8(&message, l->is_added);
+    pack_u8(&message, l->is_transparent);
     pack_u32(&message, l->cid);
     process_tell(worker, MSG_BOUND, &message, -1);
     buf_free(&message);

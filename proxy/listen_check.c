@@ -51,7 +51,7 @@ bool listen_is_known(const struct conf *c, const char *name)
 
 void listen_added_write(struct buf *out, const struct conf_item *l)
 {
-    static const char *const keys[] = {"address", "sandbox", "token-file", "owner"};
+    static const char *const keys[] = {"address", "mode", "sandbox", "token-file", "owner"};
     const char *before = "";
 
     buf_text(out, "  ");

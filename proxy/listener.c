@@ -13,7 +13,7 @@
 #include "proxy/listen_check.h"
 #include "proxy/reload.h"
 
-enum { ADDED_MOST = 4096, N_KEYS = 4 };
+enum { ADDED_MOST = 4096, N_KEYS = 5 };
 
 #define HEAD "# Written by exeat listener add and remove; the gateway reads it when it starts.\nlisten:"
 
@@ -50,7 +50,7 @@ static bool is_name(const char *name)
 /* The line of a new one, from an order. The words are judged by the table when the whole is read. */
 static bool write_line(struct buf *line, const char *name, const json_t *request, struct fault *why)
 {
-    static const char *const keys[N_KEYS] = {"address", "sandbox", "token-file", "owner"};
+    static const char *const keys[N_KEYS] = {"address", "mode", "sandbox", "token-file", "owner"};
     const char *before = "";
 
     if (!name || !is_name(name))
@@ -219,6 +219,15 @@ json_t *listener_list(const struct supervisor *s)
     return list;
 }
 
+static json_t *tell_added(const struct listening *l)
+{
+    json_t *answer = json_pack("{s:b, s:s}", "ok", 1, "address", l->address);
+
+    if (l->is_transparent && l->no_tproxy)
+        json_object_set_new(answer, "no-tproxy", json_string(strerror(l->no_tproxy)));
+    return answer;
+}
+
 json_t *listener_order(struct supervisor *s, const struct asker *who, const json_t *request)
 {
     const char *action = json_string_value(json_object_get(request, "action"));
@@ -240,5 +249,5 @@ json_t *listener_order(struct supervisor *s, const struct asker *who, const json
     if (!ok)
         return orders_refuse(&why);
     l = listening_find(&s->assets.listening, name);
-    return l ? json_pack("{s:b, s:s}", "ok", 1, "address", l->address) : json_pack("{s:b}", "ok", 1);
+    return l ? tell_added(l) : json_pack("{s:b}", "ok", 1);
 }

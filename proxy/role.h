@@ -37,7 +37,7 @@ enum role_message {
     MSG_SWITCH,      /* u64 generation: what was built is in force; what was before is kept */
     MSG_SETTLE,      /* u64 generation: no process works by what was before: drop it */
     MSG_ABANDON,     /* u64 generation: drop what was built */
-    MSG_BOUND,       /* worker, before the MSG_LISTENER it is of: bytes name, bytes sandbox ("": shared), u8 has a token file, u8 was added, u32 CID */
+    MSG_BOUND,       /* worker, before the MSG_LISTENER it is of: bytes name, bytes sandbox ("": shared), u8 has a token file, u8 was added, u8 is transparent, u32 CID */
     MSG_TOKEN,       /* worker: bytes name of a bound listener, bytes token ("": none now). Again when it changes */
     MSG_OPEN,        /* worker: bytes name: accept on that listener, which was added while the gateway runs */
     MSG_UNLISTEN,    /* worker: bytes name: that one goes */

@@ -470,6 +470,7 @@ static bool take_binding(struct unpack *u)
 
     b->carries = unpack_u8(u);
     b->is_added = unpack_u8(u);
+    b->is_transparent = unpack_u8(u);
     b->cid = unpack_u32(u);
     gate_bind(b);
     return unpack_done(u);

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from conftest import BOTH, services
-from gateway import PATIENCE, Gateway, Wire, connect_head, exeat, free_port, wait_until
+from gateway import EXEAT, PATIENCE, Gateway, Wire, connect_head, exeat, free_port, wait_until
 from load import ready
 from test_token import claims
 
@@ -397,7 +397,39 @@ def test_by_tcp_with_a_port_the_kernel_chooses_and_for_everybody(own):
     assert Door(own, port).ask().status == 407
 
 
+def test_a_transparent_one_is_added_and_is_one_after_worker_and_restart(own):
+    """What its clients hear tells which it is: 401, where an explicit one says 407."""
+    own.start(["setpriv", "--bounding-set", "-net_raw,-net_admin", "--", str(EXEAT), "-c", str(own.config), "serve"] if os.geteuid() == 0 else None)
+    said = order(own, "add", "front", "127.0.0.1:0", "--transparent").stdout.splitlines()
+    assert said[1].startswith("no TPROXY there (Operation not permitted) until the gateway starts again")
+    order(own, "add", "plain", "127.0.0.1:0")
+    port, other = (int(list_of(own)[n]["address"].rsplit(":", 1)[1]) for n in ("front", "plain"))
+    assert list_of(own)["front"]["mode"] == "transparent" and "mode" not in list_of(own)["plain"]
+
+    def ask(port):
+        wire = Door(own, port).connect()
+        wire.send(f"GET / HTTP/1.1\r\nHost: registry.test:{port}\r\n\r\n")
+        answer = wire.response()
+        wire.close()
+        return answer.status, answer.reason
+
+    assert all(ask(port) == (401, "token_missing") and ask(other)[0] == 400 for _ in range(4))
+    old = own.pids("worker")
+    for pid in old:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: len(set(own.pids("worker")) - set(old)) == N_WORKERS, "new workers")
+    ready(own)
+    assert all(ask(port) == (401, "token_missing") and ask(other)[0] == 400 for _ in range(4))
+    assert "127.0.0.1:0" in (own.directory / "listeners.conf").read_text()
+    assert "front" in order(own, "list").stdout and ", transparent without TPROXY" in order(own, "list").stdout
+    exeat("reload", config=own.config)
+    assert ask(port) == (401, "token_missing")
+    restart(own)
+    assert ask(int(list_of(own)["front"]["address"].rsplit(":", 1)[1])) == (401, "token_missing")
+
+
 @pytest.mark.parametrize("words, status, text", [
+    (["add", "vm2", "unix:{socket}2", "--sandbox", "vm2", "--transparent"], 1, "a transparent listener is a TCP address"),
     (["add", "explicit", "127.0.0.1:0"], 1, "there is a listener called explicit already"),
     (["add", "vm2", "unix:{socket}", "--sandbox", "vm2"], 1, "is taken already by listen.vm1"),
     (["add", "vm2", "unix:/nonexistent/x.sock", "--sandbox", "vm2"], 1, "No such file"),

@@ -186,17 +186,33 @@ def test_a_token_that_is_shown_again_is_held_against_what_can_change(here):
     assert (answer.status, answer.reason) == (403, "sandbox_quarantined")
 
 
-@pytest.mark.parametrize("client, line", [
-    ("npm", "# npm: ~/.npmrc (mode 0600): //registry.test/:_authToken={token}"),
-    ("git", "# git: ~/.netrc (mode 0600): machine registry.test login jwt password {token}"),
-    ("apt", "# apt: /etc/apt/auth.conf (mode 0600): machine registry.test login jwt password {token}"),
-    ("node", "# node: keeps no password for a host by itself"),
+PLACES = """
+  secure: {hosts: [registry.test, "*.below.test"], allow: ["GET /**"], scope: all:read, audit: "waived: test"}
+  ported: {hosts: [registry.test], ports: [8443, 9443], allow: ["GET /**"], scope: all:read, audit: "waived: test"}
+  plain: {hosts: [deb.test], plain-ports: [80, 8080], allow: ["GET /**"], scope: all:read, audit: "waived: test"}
+"""
+
+
+@pytest.mark.parametrize("client, lines", [
+    ("npm", [f"~/.npmrc (mode 0600): //{p}/:_authToken={{token}}" for p in
+             ("deb.test", "deb.test:8080", "registry.test", "registry.test:8443", "registry.test:9443")]),
+    ("skopeo", [f"run, with the token on standard input: skopeo login --username jwt --password-stdin {p}" for p in
+                ("deb.test", "deb.test:8080", "registry.test", "registry.test:8443", "registry.test:9443")]),
+    ("docker", [f"run, with the token on standard input: docker login --username jwt --password-stdin {p}" for p in
+                ("deb.test", "deb.test:8080", "registry.test", "registry.test:8443", "registry.test:9443")]),
+    ("git", [f"~/.netrc (mode 0600): machine {h} login jwt password {{token}}" for h in ("deb.test", "registry.test")]),
+    ("apt", [f"/etc/apt/auth.conf (mode 0600): machine {h} login jwt password {{token}}" for h in ("http://deb.test", "registry.test")]),
+    ("maven", [f"~/.m2/settings.xml, among servers, with the repository's id: <server><id>{h}</id><username>jwt</username>"
+               "<password>{token}</password></server>" for h in ("deb.test", "registry.test")]),
+    ("node", ["keeps no password for a host by itself: give it a listener of its own with token-file, where it carries nothing"]),
 ])
-def test_env_says_where_the_token_goes(here, client, line):
-    for token, more in (("TOKEN", ()), (here.token, ("--with-token", "-"))):
-        lines = exeat("env", "--client", client, "--transparent", *more, config=here.gateway.config, stdin=here.token).stdout.splitlines()
-        assert any(x.startswith(line.format(token=token)) for x in lines), lines
-        assert not any("proxy" in x.lower() for x in lines) and any(x.startswith("export ") for x in lines)
+def test_env_says_where_the_token_goes(tmp_path, client, lines):
+    """For each place once, with its port where the client asks by port; a wildcard has no place."""
+    g = Gateway(tmp_path / "state", PLACES)
+    for token, more in (("TOKEN", ()), ("a.b.c", ("--with-token", "-"))):
+        said = exeat("env", "--client", client, "--transparent", *more, config=g.config, stdin=token).stdout.splitlines()
+        assert [x for x in said if x.startswith("# ")] == [f"# {client}: {line.format(token=token)}" for line in lines]
+        assert not any("proxy" in x.lower() for x in said) and any(x.startswith("export ") for x in said)
 
 
 # ---- bound listeners
