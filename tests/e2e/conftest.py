@@ -8,9 +8,18 @@ from origin import Origin, make_pki
 ALLOWED = Path(__file__).parent.parent / "skips.allowed"
 skipped = []  # for a reason that is not allowed
 
+# What takes longest begins first, so that at the end no process is left working alone.
+LONGEST = ["limits", "firewall", "jail", "pipelines", "lifetimes", "clients", "presets", "faults", "bound", "clock", "hostile", "conformance",
+           "firewall_drift", "dns", "handoff", "env", "exhaustion", "quarantine", "processes", "audit", "reload", "event_streams", "fronting"]
+
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "alone: it measures, so nothing else may run beside it")
+
+
+def pytest_collection_modifyitems(items):
+    places = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
 def pytest_runtest_logreport(report):
