@@ -4,7 +4,7 @@ SHELL := /bin/bash
 
 B ?= build
 # One short line for each file; V=1 shows the commands.
-quiet = $(if $(V),,@$(if $(findstring s,$(filter-out --%,$(MAKEFLAGS))),,echo '  $(1) $@';))
+quiet = $(if $(V),,@$(if $(findstring s,$(firstword -$(MAKEFLAGS))),,echo '  $(1) $@';))
 ifeq ($(origin CC),default)
 CC := gcc
 endif
@@ -24,7 +24,8 @@ LTO ?= $(if $(findstring gcc,$(CC)),-flto=auto -ffat-lto-objects)
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -DEXEAT_VERSION='"$(VERSION)"' -DLLHTTP_STRICT_MODE=1 -I. -I$(B) -I/usr/share/include/llhttp \
              $(OPTIMISE) $(CHECKS) $(HARDEN) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
 LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now $(LDFLAGS)
-LIBS = $(shell pkg-config --libs $(PACKAGES) 2>/dev/null) -lm
+# libcurl is found while running, by what needs it: audit/curl.c.
+LIBS = $(shell pkg-config --libs $(filter-out libcurl,$(PACKAGES)) 2>/dev/null) -lm
 
 SOURCES := $(foreach r,$(ROOMS),$(wildcard $(r)/*.c))
 MAIN := cmd/main.c
@@ -77,6 +78,10 @@ test-deps: deps ## install what the tests and the demo need
 $(B)/.deps: tests/install
 	@tests/install build
 	@mkdir -p $(@D) && touch $@
+
+$(B)/.unit-deps: tests/install | $(B)/.deps
+	@tests/install unit
+	@touch $@
 
 neighbours: test-deps $(B)/exeat $(patsubst %,$(B)/bench/%,load origin flood) ## hostile sandboxes beside an honest one, for some minutes
 	@EXEAT=$(abspath $(B)/exeat) NEIGHBOURS_ROUNDS=30 NEIGHBOURS_TURN=2 NEIGHBOURS_NOISE=0 $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_neighbours.py
@@ -137,7 +142,7 @@ endif
 $(B)/hostile: tests/hostile/worker.c $(B)/cmd/main.o $(B)/libexeat.a
 	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) -fno-lto $< $(B)/cmd/main.o $(B)/libexeat.a $(LIBS) -o $@
 
-$(B)/tests/%: tests/unit/%.c $(B)/libexeat.a
+$(B)/tests/%: tests/unit/%.c $(B)/libexeat.a | $(B)/.unit-deps
 	@mkdir -p $(@D)
 	$(call quiet,LD)$(CC) $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) -fno-lto $< $(B)/libexeat.a $(LIBS) $(shell pkg-config --libs cmocka libjwt) -o $@
 

@@ -1,4 +1,4 @@
-/* Owns libcurl. Must not know what is asked for, or what an answer means. */
+/* Owns the use of libcurl. Must not know what is asked for, or what an answer means. */
 #include "audit/transport.h"
 
 #include <assert.h>
@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "audit/curl.h"
 #include "audit/ferry.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -41,9 +42,8 @@ struct transport *transport_new(const struct target *t, const char *agent, struc
     s->timeout_ms = conf_number(manifest_section(t->manifest, "reach"), "timeout");
     if (s->timeout_ms < 100)
         s->timeout_ms = 100;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) == 0 && (s->curl = curl_easy_init()))
+    if (curl_begin(why) && (s->curl = curl_easy_init()))
         return s;
-    fault_set(why, FAULT_IO, "libcurl does not start");
     transport_free(s);
     return NULL;
 }

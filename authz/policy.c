@@ -296,6 +296,11 @@ const char *service_ca_file(const struct service *s)
     return s->ca_file;
 }
 
+bool service_trusts_system(const struct service *s)
+{
+    return s->tls.count && !service_ca_file(s);
+}
+
 const char *service_scope(const struct service *s)
 {
     return s->scope;

@@ -55,6 +55,7 @@ size_t service_address_count(const struct service *s);
 const char *service_address(const struct service *s, size_t i);
 bool service_allows_private(const struct service *s);
 const char *service_ca_file(const struct service *s); /* absolute path, or NULL: system trust */
+bool service_trusts_system(const struct service *s); /* it speaks TLS and has no ca-file */
 const char *service_scope(const struct service *s);
 uint64_t service_body_limit(const struct service *s); /* request bytes; 0: no body */
 uint64_t service_target_limit(const struct service *s); /* authorize() holds it; 0: none but limits.target */

@@ -123,9 +123,8 @@ static bool read_trust(struct gateway_config *c, struct fault *why)
     for (size_t i = 0; i < policy_count(c->policy); i++) {
         const struct service *s = policy_service(c->policy, i);
 
-        if (!service_ca_file(s))
-            needs_system = true;
-        else if (!read_service_trust(c, s, why))
+        needs_system |= service_trusts_system(s);
+        if (service_ca_file(s) && !read_service_trust(c, s, why))
             return false;
     }
     for (size_t i = 0; i < conf_count(c->conf, "issuers"); i++) {

@@ -80,9 +80,8 @@ static bool read_trust(struct terms *t, const struct terms *before, struct fault
     for (size_t i = 0; i < policy_count(t->policy); i++) {
         const struct service *s = policy_service(t->policy, i);
 
-        if (!service_ca_file(s))
-            needs_system = true;
-        else if (!read_service_trust(t, s, before, why))
+        needs_system |= service_trusts_system(s);
+        if (service_ca_file(s) && !read_service_trust(t, s, before, why))
             return false;
     }
     return !needs_system || read_system_trust(t, before, why);

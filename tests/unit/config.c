@@ -324,12 +324,13 @@ static void test_bundles(void **state)
         {"ca/intermediate.pem", 1 << ROLE_KEEPER},
         {"ca/root.pem", 1 << ROLE_KEEPER},
         {"ca/root.key", 0},
-        {"ca.system", 0}, /* the one service has its own, and so has the issuer */
+        {"ca.system", 0}, /* one service has its own, the other speaks no TLS, and the issuer has its own */
         {"issuer.gl.ca", 1 << ROLE_CLERK},
         {"issuer.gl.jwks", 0},
     };
     struct gateway_config *c = must(CI_ISSUER("map: {a:b: s}") "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
-                                         "ca-file: corp-ca.pem, audit: \"waived: test\"}}\n");
+                                         "ca-file: corp-ca.pem, audit: \"waived: test\"}, plain: {hosts: p.example, plain-ports: 80, "
+                                         "scope: s, allow: \"GET /\", audit: \"waived: test\"}}\n");
     struct fault why = {0};
     bool issued = false;
 
