@@ -1,6 +1,7 @@
 /*
  * Heads: start line, fields and what they say of the framing. We read them ourselves, strictly, and ask llhttp for
- * a second opinion; where the two differ, the message has two meanings and is refused.
+ * a second opinion; where the two differ, the message has two meanings and is refused. Of a plain head it is not asked:
+ * what it would say is known (tests/unit/head.c, and the fuzz target of that name, ask it all the same).
  */
 #include <llhttp.h>
 #include <string.h>
@@ -70,6 +71,7 @@ struct deciding {
     const struct field *length, *coding, *expect;
     size_t n_length, n_coding, n_host, n_expect, n_options;
     bool close, keep_alive, upgrade, has_upgrade, forbidden;
+    bool strange; /* something of the connection beyond close and keep-alive */
 };
 
 /* Fields that a Connection field may not take away from the next hop (RFC 9110 7.6.1). */
@@ -97,9 +99,9 @@ static void note_connection(struct deciding *d, struct slice list)
         else if (slice_equals_nocase(option, SLICE("keep-alive")))
             d->keep_alive = true;
         else if (slice_equals_nocase(option, SLICE("upgrade")))
-            d->upgrade = true;
+            d->upgrade = d->strange = true;
         else
-            d->forbidden = d->forbidden || is_end_to_end(option);
+            d->strange = true, d->forbidden = d->forbidden || is_end_to_end(option);
     }
 }
 
@@ -119,7 +121,9 @@ static void note(struct deciding *d, const struct field *f)
         d->expect = f;
         d->n_expect++;
     } else if (slice_equals_nocase(n, SLICE("upgrade"))) {
-        d->has_upgrade = true;
+        d->has_upgrade = d->strange = true;
+    } else if (slice_equals_nocase(n, SLICE("proxy-connection"))) {
+        d->strange = true;
     } else if (slice_equals_nocase(n, SLICE("connection"))) {
         note_connection(d, f->value);
     }
@@ -186,6 +190,38 @@ static bool judge(enum message_kind kind, const struct deciding *d, struct head 
     return kind == MESSAGE_REQUEST ? judge_request(d, h, why) : judge_response(d, h, why);
 }
 
+/* ---- plain heads: most of them, of which llhttp need not be asked ---- */
+
+/* A method that everybody knows, and a path and query of what RFC 3986 has for them. */
+static bool is_plain_request(const struct head *h)
+{
+    static const bool bytes[256] = {
+        ['a' ... 'z'] = true, ['A' ... 'Z'] = true, ['0' ... '9'] = true, ['-'] = true, ['.'] = true, ['_'] = true,
+        ['~'] = true,         ['/'] = true,         ['?'] = true,         ['&'] = true, ['='] = true, ['%'] = true,
+        ['+'] = true,         ['@'] = true,         [':'] = true,         [','] = true, [';'] = true, ['!'] = true,
+        ['$'] = true,         ['*'] = true,
+    };
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE"};
+    bool known = false;
+
+    for (size_t i = 0; i < sizeof methods / sizeof *methods && !known; i++)
+        known = slice_is(h->method, methods[i]);
+    for (size_t i = 0; known && i < h->target.len; i++)
+        known = bytes[(unsigned char)h->target.ptr[i]];
+    return known && h->target.ptr[0] == '/';
+}
+
+/*
+ * Version 1.1, framed by a length or not at all, no word on the connection but close and keep-alive, no tab; and the start line
+ * as above, or that of a final response. Every other reader takes the rest as we do: names are tokens, lines end with CRLF.
+ */
+static bool is_plain(enum message_kind kind, struct slice raw, const struct deciding *d, const struct head *h)
+{
+    if (h->minor != 1 || d->n_coding || d->strange || slice_find(raw, '\t') >= 0)
+        return false;
+    return kind == MESSAGE_REQUEST ? is_plain_request(h) : h->status >= 200;
+}
+
 bool head_start_line(enum message_kind kind, struct slice line, const struct message_limits *limits, struct head *h,
                      struct fault *why)
 {
@@ -197,7 +233,7 @@ bool head_parse(enum message_kind kind, struct slice raw, const struct message_l
                 struct head *h, struct fault *why)
 {
     struct deciding d = {0};
-    struct slice line;
+    struct slice whole = raw, line;
 
     if (!line_next(&raw, &line))
         return bad(why, "no start line");
@@ -212,6 +248,7 @@ bool head_parse(enum message_kind kind, struct slice raw, const struct message_l
         h->n_fields++;
         note(&d, &fields[h->n_fields - 1]);
     }
+    h->plain = is_plain(kind, whole, &d, h);
     return judge(kind, &d, h, why);
 }
 

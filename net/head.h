@@ -1,5 +1,5 @@
 /*
- * HTTP/1.x messages (RFC 9112): a strict incremental parser over llhttp and what
+ * HTTP/1.x messages (RFC 9112): a strict incremental parser, llhttp as its second opinion, and what
  * it finds. One meaning per message: everything that two readers could take for
  * two things is refused here, whatever llhttp thinks of it. Pure: bytes in, events out.
  *
@@ -43,6 +43,7 @@ struct head {
     bool keep_alive;       /* as version and Connection say (RFC 9112 9.3) */
     bool upgrade;          /* Connection: upgrade with an Upgrade field */
     bool no_options;       /* head_parse saw no Connection field: nobody need look for one again */
+    bool plain;            /* head_parse saw nothing in it that is read in more than one way: no second opinion is needed */
     bool expect_continue;  /* Expect: 100-continue, HTTP/1.1 */
     bool expect_other;     /* any other expectation */
 };

@@ -3,9 +3,13 @@
 
 #include <assert.h>
 #include <event2/event.h>
+#include <event2/event_struct.h> /* EVLIST_ACTIVE: no function tells it from "added" */
 #include <stdlib.h>
 
 #include "base/clock.h"
+
+/* A turn whose beginning lies further back knows nothing of what is there now. */
+#define MOMENT_NS (500 * 1000)
 
 struct task {
     void (*run)(void *arg);
@@ -31,7 +35,7 @@ struct loop {
     bool stopped;
     bool busy;  /* a descriptor was ready in this turn */
     bool fresh; /* the clocks below were read in this turn */
-    int64_t mono_ms, wall_ns;
+    int64_t mono_ns, mono_ms, wall_ns;
 };
 
 struct watch {
@@ -140,7 +144,8 @@ static void read_clocks(struct loop *l)
 {
     if (l->fresh)
         return;
-    l->mono_ms = clock_mono_ms();
+    l->mono_ns = clock_mono_ns();
+    l->mono_ms = l->mono_ns / 1000000;
     l->wall_ns = clock_wall_ns();
     l->fresh = true;
 }
@@ -179,6 +184,8 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
                      (what & EV_CLOSED ? WATCH_CLOSED | WATCH_READ : 0);
 
     (void)fd;
+    if (!w->loop->busy)
+        read_clocks(w->loop); /* the kernel has answered just now */
     w->loop->busy = true;
     w->on(w->arg, ready);
 }
@@ -215,6 +222,15 @@ void watch_want(struct watch *w, unsigned want)
         what |= EV_ET | (want & WATCH_READ ? EV_CLOSED : 0);
     if (event_assign(w->event, w->loop->base, w->fd, what, on_ready, w) < 0 || event_add(w->event, NULL) < 0)
         abort();
+}
+
+bool watch_is_silent(const struct watch *w)
+{
+    const struct loop *l = w->loop;
+
+    if (!(w->want & WATCH_READ) || !l->busy || w->event->ev_evcallback.evcb_flags & (EVLIST_ACTIVE | EVLIST_ACTIVE_LATER))
+        return false;
+    return clock_mono_ns() - l->mono_ns < MOMENT_NS;
 }
 
 void watch_free(struct watch *w)

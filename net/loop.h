@@ -39,6 +39,12 @@ bool loop_is_busy(const struct loop *l);
 /* Watch fd (not owned); call on(arg, ready) while it is ready for what is wanted (level-triggered without WATCH_EDGE). */
 struct watch *watch_new(struct loop *l, int fd, unsigned want, void (*on)(void *arg, unsigned ready), void *arg);
 void watch_want(struct watch *w, unsigned want); /* cheap when unchanged */
+/*
+ * Did the kernel say, when it was asked for this turn and that was only a moment ago, that there is nothing to read, and
+ * nothing was told since? False: it is not known. Costs no system call. Of WATCH_EDGE: nothing new. Where more is ready at once
+ * than ever before (32 at first), a turn's answer may be without some of it, which the next one then has.
+ */
+bool watch_is_silent(const struct watch *w);
 void watch_free(struct watch *w);
 
 /*

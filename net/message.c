@@ -209,7 +209,7 @@ static enum message_event head_complete(struct message *m, struct fault *why)
     m->fields_size = (m->n_lines + 1) * sizeof *m->fields;
     m->fields = spare_get(m->fields_size); /* each is written before it is counted */
     if (!head_parse(m->kind, raw, m->limits, m->fields, &m->head, why) ||
-        !head_second_opinion(m->kind, raw, &m->head, why))
+        (!m->head.plain && !head_second_opinion(m->kind, raw, &m->head, why)))
         return broken(m, why);
     begin_content(m);
     return MESSAGE_HEAD;

@@ -469,6 +469,13 @@ bool stream_is_quiet(struct stream *s)
     return look_ahead(s) == AHEAD_QUIET;
 }
 
+bool stream_seems_quiet(const struct stream *s)
+{
+    if (s->dead || s->ended || s->broken || s->look_due || s->turn.waits || stream_input(s).len)
+        return false;
+    return !(s->ssl && SSL_has_pending(s->ssl)) && watch_is_silent(s->watch);
+}
+
 bool stream_has_spoken(struct stream *s)
 {
     return look_ahead(s) == AHEAD_BYTES;

@@ -74,6 +74,8 @@ bool stream_is_ended(const struct stream *s); /* END, CUT or FAIL has been told 
  * What is TLS's own (session tickets) is taken in and does not count. After false the stream is fit for stream_close only.
  */
 bool stream_is_quiet(struct stream *s);
+/* The same by what the loop was told a moment ago, without asking anybody. False: that is not known, or it is not quiet. */
+bool stream_seems_quiet(const struct stream *s);
 /* The same question for bytes alone: an end is told by its event. After true the stream is fit for stream_close only. */
 bool stream_has_spoken(struct stream *s);
 

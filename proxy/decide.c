@@ -400,7 +400,7 @@ enum exchange_state decide_proceed(struct exchange *x)
         choose_again(x);
     if (exchange_is_connect(x))
         return bucket_has_idle(x->bucket) ? EXCHANGE_CERTIFY : EXCHANGE_DIAL;
-    if (!(x->upstream = bucket_take(x->bucket)))
+    if (!(x->upstream = bucket_take(x->bucket, x->body_done && relay_is_idempotent(x))))
         return EXCHANGE_DIAL;
     x->reused = true;
     worker_count(x->worker, COUNTER_REUSES, 1);

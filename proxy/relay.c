@@ -81,13 +81,13 @@ static enum exchange_state begin_forward(struct exchange *x)
 
 /* ---- failures of the service ---- */
 
-static bool is_repeatable(const struct exchange *x)
+bool relay_is_idempotent(const struct exchange *x)
 {
     static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"};
 
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (slice_is(x->head->method, methods[i]))
-            return x->repeatable;
+            return true;
     return false;
 }
 
@@ -100,7 +100,7 @@ static enum exchange_state service_failed(struct exchange *x, enum reason reason
     bool silent = !message_is_open(x->upstream->response) && !x->response_begun && x->interims == 0;
 
     exchange_drop_upstream(x, false);
-    if (silent && x->reused && !x->retried && is_repeatable(x)) {
+    if (silent && x->reused && !x->retried && x->repeatable && relay_is_idempotent(x)) {
         x->retried = true;
         x->reused = x->service_cut = false;
         x->up.to = NULL;

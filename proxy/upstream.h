@@ -56,8 +56,11 @@ void pool_keep(struct pool *p, bool (*is_kept)(void *arg, uint64_t mark), void *
 void bucket_hold(struct bucket *b);
 void bucket_release(struct bucket *b);
 bool bucket_has_idle(const struct bucket *b);
-/* The newest idle connection whose service has neither spoken nor ended meanwhile, out of the pool, or NULL. */
-struct upstream *bucket_take(struct bucket *b);
+/*
+ * The newest idle connection whose service has neither spoken nor ended meanwhile, out of the pool, or NULL. repeatable: what
+ * it is for may be sent once more elsewhere, should it turn out to have ended (RFC 9110 9.2.2).
+ */
+struct upstream *bucket_take(struct bucket *b, bool repeatable);
 /* The TLS session to resume with (borrowed), or NULL; storing takes it. */
 SSL_SESSION *bucket_session(const struct bucket *b);
 void bucket_store_session(void *bucket, SSL_SESSION *session);

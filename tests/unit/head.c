@@ -475,6 +475,102 @@ static void second_opinions(void **state)
     }
 }
 
+/* ---- plain heads ---- */
+
+/* Is it one; and if so, does llhttp agree, which is not asked then? False too when it is refused. */
+static bool is_plain(enum message_kind kind, struct slice raw)
+{
+    struct message *m = message_new(kind, &limits);
+    size_t used = 0;
+    bool plain = message_feed(m, raw, &used, NULL) == MESSAGE_HEAD && message_head(m)->plain;
+
+    if (plain && !head_second_opinion(kind, raw, message_head(m), NULL))
+        fail_msg("taken for plain, and llhttp differs: %.*s", SLICE_ARG(raw));
+    message_free(m);
+    return plain;
+}
+
+#define TO(target) "GET " target " HTTP/1.1\r\nHost: a\r\n\r\n"
+#define ANSWER(line, fields) "HTTP/1.1 " line "\r\n" fields "\r\n"
+
+static void what_is_plain(void **state)
+{
+    static const struct {
+        const char *name;
+        enum message_kind kind;
+        const char *raw;
+        bool plain;
+    } rows[] = {
+        {"a GET", MESSAGE_REQUEST, GET("Accept: */*\r\nUser-Agent: npm/10.9 (x; y)\r\n"), true},
+        {"of a package", MESSAGE_REQUEST, TO("/@scope%2Fname/-/name-1.0.0+b~1.tgz?x=1&y=a,b;c:d!$*"), true},
+        {"keep-alive", MESSAGE_REQUEST, GET("Connection: keep-alive\r\n"), true},
+        {"close", MESSAGE_REQUEST, GET("Connection: Close , keep-alive\r\n"), true},
+        {"a length", MESSAGE_REQUEST, GET("Content-Length: 2\r\n"), true},
+        {"octets beyond ASCII in a value", MESSAGE_REQUEST, GET("X: \xc3\xa9\xff\r\n"), true},
+        {"an empty value", MESSAGE_REQUEST, GET("X:\r\nY: \r\n"), true},
+        {"HEAD", MESSAGE_REQUEST, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", true},
+        {"POST", MESSAGE_REQUEST, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", true},
+        {"an answer", MESSAGE_RESPONSE, ANSWER("200 OK", "Content-Length: 3\r\nContent-Type: a/b\r\n"), true},
+        {"an answer without a reason", MESSAGE_RESPONSE, ANSWER("404 ", ""), true},
+        {"an answer without a reason or its blank", MESSAGE_RESPONSE, ANSWER("404", ""), true},
+        {"no content", MESSAGE_RESPONSE, ANSWER("204 No Content", ""), true},
+        {"not modified", MESSAGE_RESPONSE, ANSWER("304 Not Modified", "Content-Length: 3\r\n"), true},
+        {"a tab", MESSAGE_REQUEST, GET("X: a\tb\r\n"), false},
+        {"a tab in an answer", MESSAGE_RESPONSE, ANSWER("200 OK", "X: a\tb\r\n"), false},
+        {"chunks", MESSAGE_REQUEST, GET("Transfer-Encoding: chunked\r\n"), false},
+        {"chunks in an answer", MESSAGE_RESPONSE, ANSWER("200 OK", "Transfer-Encoding: chunked\r\n"), false},
+        {"Upgrade", MESSAGE_REQUEST, GET("Upgrade: websocket\r\n"), false},
+        {"Connection: upgrade", MESSAGE_REQUEST, GET("Connection: upgrade\r\n"), false},
+        {"another option", MESSAGE_REQUEST, GET("Connection: close, te\r\n"), false},
+        {"Proxy-Connection", MESSAGE_REQUEST, GET("Proxy-Connection: keep-alive\r\n"), false},
+        {"version 1.0", MESSAGE_REQUEST, "GET / HTTP/1.0\r\n\r\n", false},
+        {"an answer of version 1.0", MESSAGE_RESPONSE, "HTTP/1.0 200 OK\r\n\r\n", false},
+        {"an interim answer", MESSAGE_RESPONSE, ANSWER("100 Continue", ""), false},
+        {"CONNECT", MESSAGE_REQUEST, "CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n", false},
+        {"another method", MESSAGE_REQUEST, "PATCH / HTTP/1.1\r\nHost: a\r\n\r\n", false},
+        {"a method in small letters", MESSAGE_REQUEST, "get / HTTP/1.1\r\nHost: a\r\n\r\n", false},
+        {"a URL", MESSAGE_REQUEST, TO("http://a/"), false},
+        {"an asterisk", MESSAGE_REQUEST, TO("*"), false},
+        {"a fragment", MESSAGE_REQUEST, TO("/a#b"), false},
+        {"a quote", MESSAGE_REQUEST, TO("/a\"b"), false},
+        {"a backslash", MESSAGE_REQUEST, TO("/a\\b"), false},
+        {"brackets", MESSAGE_REQUEST, TO("/a[b]"), false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (is_plain(rows[i].kind, slice_of(rows[i].raw)) != rows[i].plain)
+            fail_msg("%s", rows[i].name);
+}
+
+/* Any octet, in place of any octet of a plain head, or put in before it: what is plain then has one meaning still. */
+static void plain_heads_with_any_octet_anywhere(void **state)
+{
+    static const struct {
+        enum message_kind kind;
+        const char *raw;
+    } heads[] = {
+        {MESSAGE_REQUEST, "PUT /a/b?c=d HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\nContent-Length: 12\r\nX-y:\r\n\r\n"},
+        {MESSAGE_RESPONSE, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 12\r\nX-y: z\r\n\r\n"},
+    };
+    size_t n_plain = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        for (size_t at = 0; at < strlen(heads[i].raw); at++)
+            for (int c = 0; c < 512; c++) {
+                struct slice head = slice_of(heads[i].raw);
+                struct buf raw = {0};
+
+                buf_append(&raw, slice_cut(head, 0, at));
+                buf_char(&raw, (char)c);
+                buf_append(&raw, slice_from(head, at + (c < 256)));
+                n_plain += is_plain(heads[i].kind, buf_slice(&raw));
+                buf_free(&raw);
+            }
+    assert_in_range(n_plain, 10000, 100000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +585,8 @@ int main(void)
         cmocka_unit_test(extensions_are_bounded_for_the_whole_body),
         cmocka_unit_test(many_trailers),
         cmocka_unit_test(second_opinions),
+        cmocka_unit_test(what_is_plain),
+        cmocka_unit_test(plain_heads_with_any_octet_anywhere),
     };
 
     return cmocka_run_group_tests_name("head", tests, NULL, NULL);

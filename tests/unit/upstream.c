@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "proxy/upstream.h"
 
 enum { PAIRS = 16 };
@@ -112,10 +113,10 @@ static void newest_first_and_only_under_its_key(void **state)
     upstream_park(first);
     upstream_park(second);
     assert_false(has_idle(&b, "sb-2"));
-    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-2"), 1)));
-    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1)), second);
-    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1)), first);
-    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1)));
+    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-2"), 1), false));
+    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1), false), second);
+    assert_ptr_equal(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1), false), first);
+    assert_null(bucket_take(pool_bucket(b.pool, SLICE("sb-1"), 1), false));
     upstream_close(first, true);
     upstream_close(second, false);
     end(&b);
@@ -180,7 +181,7 @@ static void one_that_speaks_or_ends_is_dropped(void **state)
     assert_int_equal(write(b.peers[0], "HTTP", 4), 4);
     assert_int_equal(shutdown(b.peers[1], SHUT_WR), 0);
     turn_for(&b, 20);
-    struct upstream *u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1));
+    struct upstream *u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1), false);
 
     assert_non_null(u);
     assert_false(has_idle(&b, "a"));
@@ -214,10 +215,93 @@ static void bytes_or_an_end_not_read_yet_make_it_useless(void **state)
         assert_int_equal(write(b.peers[0], rows[i].says, strlen(rows[i].says)), strlen(rows[i].says));
         if (rows[i].ends)
             assert_int_equal(shutdown(b.peers[0], SHUT_WR), 0);
-        u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1)); /* no turn of the loop in between */
+        u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1), false); /* no turn of the loop in between */
         assert_true((u != NULL) == rows[i].kept);
         assert_false(has_idle(&b, "a"));
         upstream_close(u, true);
+        end(&b);
+    }
+}
+
+/* Who takes a connection in the middle of a turn, and what its peer does before. */
+struct taker {
+    struct bench *bench;
+    const char *says;
+    bool ends, within; /* within: when the turn has begun already, and the kernel has answered */
+    bool repeatable;
+    int64_t wait_ms;   /* between that and the taking */
+    struct upstream *taken;
+    struct watch *watch;
+};
+
+static void act(const struct taker *t)
+{
+    int peer = t->bench->peers[0];
+
+    assert_int_equal(write(peer, t->says, strlen(t->says)), strlen(t->says));
+    if (t->ends)
+        assert_int_equal(shutdown(peer, SHUT_WR), 0);
+}
+
+static void take(void *arg, unsigned ready)
+{
+    struct taker *t = arg;
+    int64_t from = clock_mono_ms();
+
+    (void)ready;
+    watch_want(t->watch, 0);
+    if (t->within)
+        act(t);
+    while (clock_mono_ms() < from + t->wait_ms)
+        ;
+    t->taken = bucket_take(pool_bucket(t->bench->pool, SLICE("a"), 1), t->repeatable);
+    loop_stop(t->bench->loop);
+}
+
+/*
+ * The loop's own knowledge is good enough for a request that can be repeated: while it is fresh, and no event of the connection
+ * waits for its turn. Else the socket is asked.
+ */
+static void what_the_loop_knows_is_enough_for_a_moment(void **state)
+{
+    static const struct {
+        const char *name, *says;
+        bool ends, within, repeatable;
+        int64_t wait_ms;
+        bool kept;
+    } rows[] = {
+        {"silent", "", false, false, true, 0, true},
+        {"silent, not repeatable", "", false, false, false, 0, true},
+        {"silent, in a turn that is old", "", false, false, true, 3, true},
+        {"bytes that the turn knows of, and has not come to", "H", false, false, true, 0, false},
+        {"an end that the turn knows of, and has not come to", "", true, false, true, 0, false},
+        {"bytes since the turn began, not repeatable", "H", false, true, false, 0, false},
+        {"an end since the turn began, not repeatable", "", true, true, false, 0, false},
+        {"bytes in a turn that is old", "H", false, true, true, 3, false},
+        {"an end in a turn that is old", "", true, true, true, 3, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct bench b = begin(roomy);
+        struct taker t = {&b, rows[i].says, rows[i].ends, rows[i].within, rows[i].repeatable, rows[i].wait_ms, NULL, NULL};
+        int fds[2];
+
+        settle(&b);
+        upstream_park(connect_for(&b, "a"));
+        turn_for(&b, 5);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+        t.watch = watch_new(b.loop, fds[0], WATCH_READ, take, &t);
+        assert_int_equal(write(fds[1], "go", 2), 2); /* before the other: so it is called first */
+        if (!rows[i].within)
+            act(&t);
+        loop_run(b.loop);
+        if ((t.taken != NULL) != rows[i].kept)
+            fail_msg("%s", rows[i].name);
+        upstream_close(t.taken, true);
+        watch_free(t.watch);
+        close(fds[0]);
+        close(fds[1]);
         end(&b);
     }
 }
@@ -261,7 +345,7 @@ static void an_older_quiet_one_is_taken_instead(void **state)
     upstream_park(old);
     upstream_park(connect_for(&b, "a"));
     assert_int_equal(write(b.peers[1], "x", 1), 1);
-    u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1));
+    u = bucket_take(pool_bucket(b.pool, SLICE("a"), 1), false);
     assert_ptr_equal(u, old);
     upstream_close(u, true);
     end(&b);
@@ -331,6 +415,7 @@ int main(void)
         cmocka_unit_test(idle_ones_end_after_their_time),
         cmocka_unit_test(one_that_speaks_or_ends_is_dropped),
         cmocka_unit_test(bytes_or_an_end_not_read_yet_make_it_useless),
+        cmocka_unit_test(what_the_loop_knows_is_enough_for_a_moment),
         cmocka_unit_test(who_speaks_first_is_told_from_who_goes),
         cmocka_unit_test(an_older_quiet_one_is_taken_instead),
         cmocka_unit_test(connections_of_another_mark_go),
