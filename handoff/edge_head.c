@@ -62,7 +62,10 @@ static enum edge_kind edge_kind_of(struct slice name)
         {8, "location", EDGE_LOCATION}, {9, "report-to", EDGE_REPORT},       {16, "content-location", EDGE_CONTENT_LOCATION},
         {16, "www-authenticate", EDGE_AUTHENTICATE}, {19, "reporting-endpoints", EDGE_REPORT},
     };
+    const unsigned lengths = 1u << 4 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << 16 | 1u << 19;
 
+    if (name.len > 19 || !(lengths >> name.len & 1)) /* as most names */
+        return EDGE_NONE;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].len == name.len && slice_folds_alike(fields[i].name, name.ptr, name.len))
             return fields[i].kind;

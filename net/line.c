@@ -47,18 +47,26 @@ size_t line_control(struct slice s, size_t from)
     return from;
 }
 
-bool line_field(struct slice line, struct field *out, struct fault *why)
+/* It does not begin with a token and a colon. */
+static bool refuse_field(struct slice line, struct fault *why)
 {
-    ptrdiff_t colon = slice_find(line, ':');
-
     if (line.len && (line.ptr[0] == ' ' || line.ptr[0] == '\t'))
         return fault_reason(why, REASON_REQUEST_MALFORMED, "a folded field line");
-    if (colon < 0)
+    if (slice_find(line, ':') < 0)
         return fault_reason(why, REASON_REQUEST_MALFORMED, "a field line without a colon");
-    out->name = slice_cut(line, 0, (size_t)colon);
-    out->value = slice_trim(slice_from(line, (size_t)colon + 1));
-    if (!line_is_token(out->name))
-        return fault_reason(why, REASON_REQUEST_MALFORMED, "a field name that is empty or not a token");
+    return fault_reason(why, REASON_REQUEST_MALFORMED, "a field name that is empty or not a token");
+}
+
+bool line_field(struct slice line, struct field *out, struct fault *why)
+{
+    size_t n = 0; /* of the name */
+
+    while (n < line.len && token_bytes[(unsigned char)line.ptr[n]])
+        n++;
+    if (n == 0 || n == line.len || line.ptr[n] != ':')
+        return refuse_field(line, why);
+    out->name = slice_cut(line, 0, n);
+    out->value = slice_trim(slice_from(line, n + 1));
     return true;
 }
 

@@ -51,13 +51,6 @@ struct stream {
 
 static char shared[READ_SIZE];
 
-static void *must(void *p)
-{
-    if (!p)
-        abort();
-    return p;
-}
-
 /* Read and write interest, from the queues alone. */
 static void update_interest(struct stream *s)
 {
@@ -346,8 +339,10 @@ static void on_again(void *arg)
 
 struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg)
 {
-    struct stream *s = must(calloc(1, sizeof *s));
+    struct stream *s = calloc(1, sizeof *s);
 
+    if (!s)
+        abort();
     s->loop = l;
     s->fd = fd;
     s->on = on;
@@ -471,9 +466,8 @@ bool stream_is_quiet(struct stream *s)
 
 bool stream_seems_quiet(const struct stream *s)
 {
-    if (s->dead || s->ended || s->broken || s->look_due || s->turn.waits || stream_input(s).len)
-        return false;
-    return !(s->ssl && SSL_has_pending(s->ssl)) && watch_is_silent(s->watch);
+    return !s->dead && !s->ended && !s->broken && !s->look_due && !s->turn.waits && !stream_input(s).len &&
+           !(s->ssl && SSL_has_pending(s->ssl)) && watch_is_silent(s->watch);
 }
 
 bool stream_has_spoken(struct stream *s)

@@ -10,7 +10,6 @@
 #include "base/fault.h"
 #include "base/slice.h"
 #include "net/lane.h"
-#include "net/lane.h"
 #include "net/loop.h"
 #include "net/meter.h"
 
@@ -40,11 +39,6 @@ struct stream *stream_new(struct loop *l, int fd, stream_on *on, void *arg);
 /*
  * Whose time its events take (kept; NULL: nobody's): while that lane is out, they wait for a next turn. The lane
  * outlives the stream's stay in it.
- */
-void stream_set_lane(struct stream *s, struct lane *lane);
-/*
- * Whose time its events take (kept; none at first): while that lane is out, they wait for a next turn. The lane outlives
- * the stream's stay in it.
  */
 void stream_set_lane(struct stream *s, struct lane *lane);
 /* Change who is told (a connection goes from pool to exchange and back). */

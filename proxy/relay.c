@@ -137,19 +137,21 @@ static struct response_frame frame_for(struct exchange *x, const struct head *h,
     return f;
 }
 
-void relay_note_hit(struct exchange *x, struct hit hit, const char *place)
+void relay_note_hit(struct exchange *x, const struct hit *hit, const char *place)
 {
-    if (!hit.found)
+    if (!hit->found)
         return;
     worker_count(x->worker, COUNTER_CANARY_HITS, 1);
     if (x->response_hits++ == 0)
-        evidence_finding(x, &hit, place, REASON_CANARY_RESPONSE);
+        evidence_finding(x, hit, place, REASON_CANARY_RESPONSE);
 }
 
 /* Look through what was put into the client's stream from offset from on: a head, or trailers. */
 static void scan_response_lines(struct exchange *x, const struct buf *out, size_t from, const char *place)
 {
-    relay_note_hit(x, scanner_text(x->worker->scanner, slice_from(buf_slice(out), from)), place);
+    struct hit hit = scanner_text(x->worker->scanner, slice_from(buf_slice(out), from));
+
+    relay_note_hit(x, &hit, place);
 }
 
 enum exchange_state relay_reflected(struct exchange *x, struct hit hit, const char *place)
@@ -165,7 +167,7 @@ enum exchange_state relay_reflected(struct exchange *x, struct hit hit, const ch
 /* Lines for the client, put at the end of out from offset from on: taken back when they hold the credential. */
 static bool lines_reflect(struct exchange *x, struct buf *out, size_t from, struct hit *hit)
 {
-    if (!x->grant)
+    if (!x->grant || from == buf_len(out))
         return false;
     *hit = grant_look(x->grant, slice_from(buf_slice(out), from));
     if (hit->found)
@@ -295,7 +297,8 @@ static enum exchange_state end_response(struct exchange *x)
         next = lookout_refusal(x);
     } else {
         scan_response_lines(x, &lines, 0, "response trailer");
-        relay_note_hit(x, flow_end(&x->down, buf_slice(&lines)), "response body");
+        hit = flow_end(&x->down, buf_slice(&lines));
+        relay_note_hit(x, &hit, "response body");
         if (x->down.caught.found)
             next = relay_reflected(x, x->down.caught, "response body");
         else if (x->down.barred)
@@ -341,7 +344,9 @@ static enum exchange_state message_complete(struct exchange *x)
 
 static enum exchange_state pass_piece(struct exchange *x, struct slice piece)
 {
-    relay_note_hit(x, flow_data(&x->down, piece), "response body");
+    struct hit hit = flow_data(&x->down, piece);
+
+    relay_note_hit(x, &hit, "response body");
     if (x->lasts && lasting_may_rest(piece))
         flow_rest(&x->down);
     if (x->down.caught.found)

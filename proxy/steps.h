@@ -17,7 +17,7 @@ exchange_handler websocket_on_socket;                             /* websocket.c
 exchange_handler vouch_on_grant;                                  /* vouch.c */
 
 /* A canary in a response (or nothing, when there is none) accuses the service; the response goes on. */
-void relay_note_hit(struct exchange *x, struct hit hit, const char *place);
+void relay_note_hit(struct exchange *x, const struct hit *hit, const char *place);
 /* May its method be sent once more when the first time failed (RFC 9110 9.2.2)? */
 bool relay_is_idempotent(const struct exchange *x);
 /* The gateway's own credential comes back: nothing further is told to the client, who must never have it. */

@@ -229,8 +229,9 @@ static enum exchange_state pump_up(struct exchange *x)
 static enum exchange_state pass_down(struct exchange *x, enum frame_event event, const struct frame *f)
 {
     struct frames *down = &x->websocket->down;
+    struct hit hit = frames_pass(down, event, f);
 
-    relay_note_hit(x, frames_pass(down, event, f), "response frame");
+    relay_note_hit(x, &hit, "response frame");
     if (down->caught.found)
         return relay_reflected(x, down->caught, "response frame");
     note_close(x->websocket, event, f);
