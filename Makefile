@@ -21,8 +21,13 @@ HARDEN := -fPIE -fstack-protector-strong -fstack-clash-protection -fcf-protectio
 OPTIMISE ?= -O2 -g
 # The program is optimised as one piece when it is linked (8 % less CPU a request); tests link the same objects plainly.
 LTO ?= $(if $(findstring gcc,$(CC)),-flto=auto -ffat-lto-objects)
+# Where gcc knows a bound of a length it would copy and clear by string instructions, which take tens of cycles to begin: six
+# tenths of what record_text took. The library's own are quicker for all lengths that matter here.
+comma := ,
+STRINGS := $(if $(findstring gcc,$(CC)),$(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),$(foreach f,memcpy memset,\
+           -m$(f)-strategy=unrolled_loop:64:noalign$(comma)libcall:-1:noalign)))
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -DEXEAT_VERSION='"$(VERSION)"' -DLLHTTP_STRICT_MODE=1 -I. -I$(B) -I/usr/share/include/llhttp \
-             $(OPTIMISE) $(CHECKS) $(HARDEN) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
+             $(OPTIMISE) $(STRINGS) $(CHECKS) $(HARDEN) $(shell pkg-config --cflags $(PACKAGES) 2>/dev/null) $(CFLAGS)
 LDFLAGS_ALL = -pie -Wl,-z,relro,-z,now $(LDFLAGS)
 # libcurl is found while running, by what needs it: audit/curl.c.
 LIBS = $(shell pkg-config --libs $(filter-out libcurl,$(PACKAGES)) 2>/dev/null) -lm
@@ -118,7 +123,7 @@ $(B)/libexeat.a: $(OBJECTS) $(LLHTTP)
 	$(call quiet,AR)ar qcs $@ $^
 
 $(B)/exeat: $(B)/cmd/main.o $(B)/libexeat.a
-	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(LTO) $(HARDEN) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@
+	$(call quiet,LD)$(CC) $(LDFLAGS_ALL) $(OPTIMISE) $(STRINGS) $(LTO) $(HARDEN) $(CFLAGS) $< $(B)/libexeat.a $(LIBS) -o $@
 
 # Static and position-independent, with musl, whose gcc has no word for both. A sanitizer needs the machine's own libc.
 MUSL := /usr/lib/$(shell gcc -dumpmachine | sed 's/-gnu$$//')-musl
