@@ -23,9 +23,16 @@ int64_t clock_wall_s(void)
     return clock_wall_ns() / 1000000000;
 }
 
+static _Thread_local int64_t lately_ns;
+
 int64_t clock_mono_ns(void)
 {
-    return read_ns(CLOCK_MONOTONIC);
+    return lately_ns = read_ns(CLOCK_MONOTONIC);
+}
+
+int64_t clock_mono_lately_ns(void)
+{
+    return lately_ns;
 }
 
 int64_t clock_mono_ms(void)

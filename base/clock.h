@@ -13,6 +13,11 @@ int64_t clock_wall_s(void);
 /* Monotonic: nanoseconds and milliseconds since some fixed point. */
 int64_t clock_mono_ns(void);
 int64_t clock_mono_ms(void);
+/*
+ * What clock_mono_ns said last in this thread: in a worker, when the event at work began (net/lane.h asks for each), or later.
+ * To ask anew takes some 30 ns. 0: it was never called.
+ */
+int64_t clock_mono_lately_ns(void);
 
 /* RFC 3339 in UTC with nanoseconds: 2026-01-02T03:04:05.000000006Z */
 void clock_rfc3339(struct buf *out, int64_t wall_ns);

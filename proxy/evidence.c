@@ -208,7 +208,7 @@ void evidence_result(struct exchange *x, const char *outcome)
     record_number(&w, FIELD_RESPONSE_BYTES, (int64_t)(x->down.released + t.down_bytes));
     put_websocket(&w, x, &t);
     record_bool(&w, FIELD_REUSED, x->reused);
-    record_number(&w, FIELD_DURATION_US, (clock_mono_ns() - x->started_ns) / 1000);
+    record_number(&w, FIELD_DURATION_US, (clock_mono_lately_ns() - x->started_ns) / 1000);
     worker_count(x->worker, COUNTER_REQUEST_BYTES, (int64_t)(x->up.released + t.up_bytes));
     worker_count(x->worker, COUNTER_RESPONSE_BYTES, (int64_t)(x->down.released + t.down_bytes));
     recorder_end(x->worker->recorder, &w, NULL);

@@ -201,7 +201,7 @@ static struct exchange *exchange_new(struct session *s)
     x->session = s;
     x->worker = w;
     x->state = EXCHANGE_AUTHORIZE;
-    x->started_ns = clock_mono_ns();
+    x->started_ns = clock_mono_lately_ns(); /* it came with the event at work */
     x->id = id_new(loop_wall_ns(w->loop) / 1000000);
     x->keep_alive = true;
     s->exchange = x;

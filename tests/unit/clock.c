@@ -68,12 +68,23 @@ static void seconds_are_written_for_http_and_for_people(void **state)
     buf_free(&out);
 }
 
+static void lately_is_when_it_was_last_asked(void **state)
+{
+    int64_t before = clock_mono_ns();
+
+    (void)state;
+    assert_int_equal(clock_mono_lately_ns(), before);
+    assert_true(clock_mono_ms() >= before / 1000000);
+    assert_true(clock_mono_lately_ns() >= before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_read),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(seconds_are_written_for_http_and_for_people),
+        cmocka_unit_test(lately_is_when_it_was_last_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
