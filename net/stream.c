@@ -383,6 +383,11 @@ void stream_go_on(struct stream *s)
     again(s);
 }
 
+bool stream_was_shown_ticket(const struct stream *s)
+{
+    return s->ssl && tls_was_shown_ticket(s->ssl);
+}
+
 bool stream_peer_digest(const struct stream *s, unsigned char digest[32])
 {
     return s->ssl && tls_peer_digest(s->under ? s->under : s->ssl, digest);

@@ -51,6 +51,8 @@ void stream_set_handler(struct stream *s, stream_on *on, void *arg);
 void stream_start_tls(struct stream *s, SSL *ssl);
 /* What its handshake stood still for is there (tls.h, TLS_WAIT): it goes on by the end of the turn. */
 void stream_go_on(struct stream *s);
+/* A client's: did it show a ticket in its handshake? */
+bool stream_was_shown_ticket(const struct stream *s);
 /* SHA-256 of the certificate (DER) that the peer showed and that was verified; false: none. */
 bool stream_peer_digest(const struct stream *s, unsigned char digest[32]);
 

@@ -12,13 +12,14 @@
 
 static const unsigned char http_1_1[] = "\x08http/1.1";
 
-enum { READ_BUFFER = 32 * 1024 };
+enum { READ_BUFFER = 32 * 1024, TICKETS = 1 /* that a client gets after a handshake */ };
 
 /* What the callbacks of one connection need. */
 struct expected {
     const char *host; /* accepting: the name that must be asked for; kept. NULL: on_name judges it */
     tls_on_name *on_name;
     bool sni_refused;
+    bool shown_ticket;
     void (*on_session)(void *arg, SSL_SESSION *session);
     void *arg;
 };
@@ -164,6 +165,20 @@ static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, 
     return SSL_TLSEXT_ERR_OK;
 }
 
+/* What OpenSSL does by itself, and a note of it. */
+static SSL_TICKET_RETURN on_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_len,
+                                   SSL_TICKET_STATUS status, void *arg)
+{
+    (void)session, (void)name, (void)name_len, (void)arg;
+    if (status != SSL_TICKET_EMPTY) {
+        expected_of(ssl)->shown_ticket = true;
+        SSL_set_num_tickets(ssl, TICKETS);
+    }
+    if (status == SSL_TICKET_SUCCESS)
+        return SSL_TICKET_RETURN_USE;
+    return status == SSL_TICKET_SUCCESS_RENEW ? SSL_TICKET_RETURN_USE_RENEW : SSL_TICKET_RETURN_IGNORE_RENEW;
+}
+
 struct tls_server *tls_server_new(struct fault *why)
 {
     struct tls_server *t = calloc(1, sizeof *t);
@@ -179,7 +194,8 @@ struct tls_server *tls_server_new(struct fault *why)
     SSL_CTX_set_client_hello_cb(t->ctx, on_client_hello, NULL);
     SSL_CTX_set_alpn_select_cb(t->ctx, on_alpn, NULL);
     SSL_CTX_set_session_cache_mode(t->ctx, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_num_tickets(t->ctx, 1);
+    SSL_CTX_set_num_tickets(t->ctx, TICKETS);
+    SSL_CTX_set_session_ticket_cb(t->ctx, NULL, on_ticket, NULL);
     return t;
 }
 
@@ -224,6 +240,18 @@ SSL *tls_server_arrive(struct tls_server *t, tls_on_name *on, void *arg, struct 
     if (ssl)
         SSL_set_accept_state(ssl);
     return ssl;
+}
+
+void tls_spare_ticket(SSL *ssl)
+{
+    SSL_set_num_tickets(ssl, 0);
+}
+
+bool tls_was_shown_ticket(const SSL *ssl)
+{
+    const struct expected *e = expected_of(ssl); /* none at a door */
+
+    return e && e->shown_ticket;
 }
 
 bool tls_stands_still(const SSL *ssl)

@@ -20,7 +20,7 @@ void tls_server_free(struct tls_server *t);
  * A connection to be accepted for one canonical host: the ClientHello must name
  * it (RFC 6066 3), else the handshake ends with unrecognized_name and the fault's reason is
  * sni_mismatch. host is kept until the SSL is freed. Tickets are bound to host and binding (who asks), so
- * that none is good elsewhere. The caller puts certificate and key on it.
+ * that none is good elsewhere: one goes out after each handshake. The caller puts certificate and key on it.
  */
 SSL *tls_server_accept(struct tls_server *t, const char *host, struct slice binding, struct fault *why);
 /*
@@ -37,6 +37,13 @@ typedef enum tls_verdict tls_on_name(void *arg, SSL *ssl, struct slice name);
 SSL *tls_server_arrive(struct tls_server *t, tls_on_name *on, void *arg, struct fault *why);
 /* Its tickets are good for this host and binding alone. */
 bool tls_bind(SSL *ssl, const char *host, struct slice binding, struct fault *why);
+/*
+ * Before the handshake: no ticket goes out after it, which costs a tenth of what the handshake does. Who shows a ticket, good or
+ * not, makes use of them and gets another all the same.
+ */
+void tls_spare_ticket(SSL *ssl);
+/* After it: did the client show one? */
+bool tls_was_shown_ticket(const SSL *ssl);
 /* Does its handshake stand still, by TLS_WAIT? */
 bool tls_stands_still(const SSL *ssl);
 

@@ -302,9 +302,12 @@ bool arrival_accept(struct session *s)
     struct fault why = {0};
     SSL *ssl = tls_server_arrive(s->worker->tls_server, on_name, s, &why);
 
-    if (ssl)
-        stream_start_tls(s->client, ssl);
-    return ssl != NULL;
+    if (!ssl)
+        return false;
+    if (!party_wants_ticket(s->source_party))
+        tls_spare_ticket(ssl);
+    stream_start_tls(s->client, ssl);
+    return true;
 }
 
 bool arrival_stands(const struct session *s)

@@ -12,6 +12,9 @@
 #include "base/secret.h"
 #include "base/table.h"
 
+/* Of so many handshakes each has a ticket, then one of so many. */
+enum { TICKETS_TRIED = 8, TICKETS_EACH = 16 };
+
 TAILQ_HEAD(party_list, party);
 
 struct parties {
@@ -104,6 +107,18 @@ struct party *party_ref(struct party *p)
     assert(p->refs);
     p->refs++;
     return p;
+}
+
+bool party_wants_ticket(struct party *p)
+{
+    unsigned n = p->handshakes++;
+
+    return n < TICKETS_TRIED || n % TICKETS_EACH == 0;
+}
+
+void party_uses_tickets(struct party *p)
+{
+    p->handshakes = 0;
 }
 
 void party_unref(struct parties *ps, struct party *p)

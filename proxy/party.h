@@ -25,6 +25,7 @@ struct party {
     struct tally_seat *seat;
     struct lane lane; /* its share of the worker's time */
     struct sums sums;
+    unsigned handshakes; /* since a ticket of TLS was shown */
     struct secret *token; /* of a sandbox, while it is held: shown last */
     TAILQ_HEAD(stranger_list, session) strangers; /* of a source: sessions without a good token, oldest first */
     /* the list's own */
@@ -47,6 +48,13 @@ struct party *parties_source(struct parties *ps, const struct addr *source, cons
 struct party *party_ref(struct party *p);
 /* The token, to be given back by secret_free(): one copy for all that come one after another and show the same. */
 struct secret *party_token(struct party *p, struct slice token);
+/*
+ * Before each handshake: is a ticket worth what it costs? To who makes use of tickets, and now and then to who has not done so
+ * lately: most programs that run in sandboxes never resume a session.
+ */
+bool party_wants_ticket(struct party *p);
+/* It has shown one. */
+void party_uses_tickets(struct party *p);
 void party_unref(struct parties *ps, struct party *p); /* NULL is fine */
 
 /* Each second: sums that are due (all: that there are) are told, and who did nothing lately is forgotten. */

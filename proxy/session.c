@@ -288,6 +288,8 @@ static bool begin_accept(struct session *s)
         SSL_free(ssl);
         return false;
     }
+    if (!party_wants_ticket(holder(s)))
+        tls_spare_ticket(ssl);
     stream_start_tls(s->client, ssl);
     return true;
 }
@@ -322,6 +324,8 @@ static void on_accept_event(struct session *s, enum stream_event event)
 {
     if (event == STREAM_UP) {
         worker_count(s->worker, COUNTER_HANDSHAKES, 1);
+        if (stream_was_shown_ticket(s->client))
+            party_uses_tickets(holder(s));
         if (!s->tunnel.open && !s->arrival)
             greeting_note(s);
         enter(s, SESSION_HEAD);

@@ -175,13 +175,37 @@ def test_another_sandbox_gets_no_tls_session_of_the_first(gateway):
     context = ssl.create_default_context(cafile=str(gateway.root))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     session, reused = None, []
-    for sandbox in ("edge-1", "edge-1", "edge-2"):
+    for sandbox in ("ticket-1", "ticket-1", "ticket-2"):
         wire = gateway.tunnel("registry.test", gateway.token(BOTH, sandbox=sandbox), tls=False)
         tls = context.wrap_socket(wire.socket, server_hostname="registry.test", session=session)
         reused.append(tls.session_reused)
         session = session or tls.session
         tls.close()
     assert reused == [False, True, False]
+
+
+def tickets_of(gateway, token, handshakes, session=None):
+    """Of so many handshakes one after another, the sessions that a ticket came for; each shows the one of the last ticket when it is given one."""
+    context, found = (session[0] if session else ssl.create_default_context(cafile=str(gateway.root))), []
+    for _ in range(handshakes):
+        tls = context.wrap_socket(gateway.tunnel("registry.test", token, tls=False).socket, server_hostname="registry.test",
+                                  session=session and session[1])
+        tls.sendall(get().encode())
+        assert tls.recv(4096).startswith(b"HTTP/1.1 200")
+        if tls.session.has_ticket and not (session and tls.session == session[1]):
+            found.append((context, tls.session))
+        tls.close()
+    return found
+
+
+def test_tickets_go_to_who_uses_them(gateway):
+    """One costs a tenth of a handshake: eight in a row that nobody shows are followed by few, and one that is shown by more."""
+    token = gateway.token(BOTH, sandbox="ticket-3")
+    assert len(tickets_of(gateway, token, 8)) == 8
+    few = tickets_of(gateway, token, 16)
+    assert len(few) == 1
+    assert len(tickets_of(gateway, token, 1, few[0])) == 1, "who shows one gets another"
+    assert len(tickets_of(gateway, token, 7)) == 7
 
 
 # ---- key updates (RFC 8446 4.6.3), which cost who sends them nothing
