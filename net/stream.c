@@ -429,13 +429,6 @@ bool stream_is_ended(const struct stream *s)
     return s->ended;
 }
 
-static void know_empty(struct stream *s)
-{
-    s->guessed = false;
-    if (s->ssl)
-        wire_is_empty(s->wire);
-}
-
 enum ahead { AHEAD_QUIET, AHEAD_BYTES, AHEAD_END };
 
 static enum ahead look_ahead(struct stream *s)
@@ -450,8 +443,9 @@ static enum ahead look_ahead(struct stream *s)
     got = wire_recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN))
         return AHEAD_END;
-    if (got < 0)
-        know_empty(s);
+    s->guessed = s->guessed && got >= 0;
+    if (got < 0 && s->ssl)
+        wire_is_empty(s->wire);
     if (!s->ssl)
         return got > 0 ? AHEAD_BYTES : AHEAD_QUIET;
     if (got < 0 && !SSL_has_pending(s->ssl))
