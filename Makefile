@@ -91,11 +91,11 @@ $(B)/.unit-deps: tests/install | $(B)/.deps
 neighbours: test-deps $(B)/exeat $(patsubst %,$(B)/bench/%,load origin flood) ## hostile sandboxes beside an honest one, for some minutes
 	@EXEAT=$(abspath $(B)/exeat) NEIGHBOURS_ROUNDS=30 NEIGHBOURS_TURN=2 NEIGHBOURS_NOISE=0 $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_neighbours.py
 
-clients: test-deps all ## the clients that check does without: Node 24 and verdaccio (npm fetches them), Gradle
+clients: test-deps all ## the clients that check does without: Node 24 and verdaccio (npm fetches them), Gradle, docker's engine
 	@tests/install clients
 	@mkdir -p $(B)/clients && cp tests/clients.json $(B)/clients/package.json
 	@cd $(B)/clients && npm install --silent --no-audit --no-fund --omit=optional
-	@EXEAT=$(abspath $(B)/exeat) CLIENTS=$(abspath $(B)/clients) $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/long_clients.py
+	@EXEAT=$(abspath $(B)/exeat) CLIENTS=$(abspath $(B)/clients) $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/long_clients.py tests/e2e/long_fronting.py
 
 lifetimes: test-deps all ## a clone and an install of three minutes with tokens of thirty seconds, no request failed
 	@EXEAT=$(abspath $(B)/exeat) LIFETIMES="180 30" $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/e2e/test_lifetimes.py

@@ -1,10 +1,12 @@
 """
-The clients that `make check` does without (make clients): Node 24 and verdaccio, a real npm registry, from $CLIENTS; Gradle, which takes long.
+The clients that `make check` does without (make clients): Node 24 and verdaccio, a real npm registry, from $CLIENTS; Gradle, which takes long. Docker's engine: long_fronting.py.
 """
 import json
 import os
 import shutil
+import ssl
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -98,22 +100,39 @@ publishing {{
 
 
 class Verdaccio:
-    def __init__(self, directory, pki):
+    """closed: for its users alone; then it has one, with this token."""
+
+    def __init__(self, directory, pki, closed=False):
         self.port, self.directory = free_port(), directory
         config = {"storage": str(directory / "storage"), "listen": f"https://127.0.0.1:{self.port}", "uplinks": {},
                   "https": {"key": str(pki[2]), "cert": str(pki[1])}, "log": {"type": "stdout", "level": "http"},
-                  "packages": {"**": {"access": "$all", "publish": "$all", "unpublish": "$all"}}}
+                  "packages": {"**": dict.fromkeys(("access", "publish", "unpublish"), "$authenticated" if closed else "$all")},
+                  "auth": {"htpasswd": {"file": str(directory / "htpasswd")}}}
         (directory / "config.yaml").write_text(json.dumps(config))
         self.log = open(directory / "log", "wb")
         self.environment = clean_environment(HOME=str(directory), npm_config_globalconfig="/dev/null")
         self.process = subprocess.Popen([PROGRAMS / "verdaccio", "-c", directory / "config.yaml"], stdout=self.log, stderr=self.log,
                                         env=self.environment)
         wait_until(lambda: b"http address" in self.said() or self.process.poll() is not None, "verdaccio")
+        self.ca = pki[0]
+        self.token = self.log_in() if closed else "x"
         self.publish("@corp/words", "2.0.0", f"module.exports = {json.dumps(WORDS.strip())}", {})
         self.publish("exeat-hello", "1.0.0", "module.exports = require('@corp/words')", {"@corp/words": "^2.0.0"})
 
     def said(self):
         return (self.directory / "log").read_bytes()
+
+    def ask(self, path, method="GET", body=None):
+        context = ssl.create_default_context(cafile=str(self.ca))
+        context.check_hostname = False
+        request = urllib.request.Request(f"https://127.0.0.1:{self.port}{path}", body, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)).open(
+                request, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def log_in(self):
+        body = json.dumps({"name": "gate", "password": "its-own-password"}).encode()
+        return self.ask("/-/user/org.couchdb.user:gate", "PUT", body)["token"]
 
     def publish(self, name, version, program, needs):
         top = self.directory / name
@@ -121,7 +140,7 @@ class Verdaccio:
         (top / "package.json").write_text(json.dumps({"name": name, "version": version, "dependencies": needs}))
         (top / "index.js").write_text(program)
         registry = f"//127.0.0.1:{self.port}/"
-        subprocess.run(["npm", "publish", f"--registry=https:{registry}", f"--{registry}:_authToken=x", "--strict-ssl=false", "--access=public"],
+        subprocess.run(["npm", "publish", f"--registry=https:{registry}", f"--{registry}:_authToken={self.token}", "--strict-ssl=false", "--access=public"],
                        cwd=top, env=self.environment, check=True, capture_output=True, timeout=PATIENCE)
 
     def stop(self):
@@ -135,7 +154,6 @@ def verdaccio(tmp_path_factory):
     directory = tmp_path_factory.mktemp("verdaccio")
     pki = make_pki(directory, HOSTS)
     v = Verdaccio(directory, pki)
-    v.ca = pki[0]
     yield v
     v.stop()
 

@@ -293,13 +293,15 @@ class Maven(Shelf):
 
 
 class Images:
-    """docker-registry, with one image in it."""
+    """docker-registry, with one image in it. auth: as its configuration has it; credentials: "user:password", for that."""
 
-    def __init__(self, directory, cert, key):
+    def __init__(self, directory, cert, key, auth=None, credentials=None):
         self.port, self.directory = free_port(), directory
         config = {"version": 0.1, "log": {"level": "info"}, "storage": {"filesystem": {"rootdirectory": str(directory / "images")},
                   "delete": {"enabled": True}}, "http": {"addr": f"127.0.0.1:{self.port}", "secret": "x",
                                                          "tls": {"certificate": str(cert), "key": str(key)}}}
+        if auth:
+            config["auth"] = auth
         (directory / "registry.yml").write_text(json.dumps(config))
         self.log = open(directory / "registry.log", "wb")
         self.process = subprocess.Popen(["docker-registry", "serve", directory / "registry.yml"], stdout=self.log, stderr=self.log,
@@ -307,8 +309,11 @@ class Images:
         wait_until(lambda: b"listening on" in self.said() or self.process.poll() is not None, "docker-registry")
         assert self.process.poll() is None, self.said()
         self.layout()
-        run("skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", f"dir:{directory / 'image'}",
-            f"docker://127.0.0.1:{self.port}/team/hello:1", env=clean_environment(HOME=str(directory)))
+        self.put(*(("--dest-creds", credentials) if credentials else ()))
+
+    def put(self, *words):
+        run("skopeo", "--insecure-policy", "copy", "--dest-tls-verify=false", *words, f"dir:{self.directory / 'image'}",
+            f"docker://127.0.0.1:{self.port}/team/hello:1", env=clean_environment(HOME=str(self.directory)))
 
     def said(self):
         return (self.directory / "registry.log").read_bytes()

@@ -10,10 +10,11 @@ RELAY = EXEAT.parent / "exeat-relay"
 
 
 class Relay:
-    def __init__(self, directory, to, *words, listen="127.0.0.1:0", **more):
+    def __init__(self, directory, to, *words, listen="127.0.0.1:0", namespace=None, **more):
         self.log = directory / "relay.log"
         with open(self.log, "wb") as out:
-            self.process = subprocess.Popen([str(w) for w in (RELAY, "--to", to, "--listen", listen, *words)], stderr=out, stdout=out,
+            command = [str(w) for w in (RELAY, "--to", to, "--listen", listen, *words)]
+            self.process = subprocess.Popen(namespace.command(command) if namespace else command, stderr=out, stdout=out,
                                             stdin=subprocess.DEVNULL, env=clean_environment(), **more)
         wait_until(lambda: "ready" in self.said() or self.process.poll() is not None, "the relay")
         assert self.process.poll() is None, self.said()
