@@ -3,12 +3,24 @@ Real clients with no proxy settings, in a namespace whose only way out is the ga
 names that lead to the gateway. They are set up as docs/clients.md says: with the leave token where they keep a registry's password; what
 the registry sees is the gateway's own credential.
 """
+import base64
+import json
+import subprocess
+import time
+import uuid
+from urllib.parse import parse_qs
+
+import jwt
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from fronted import WAYS, Sandbox, listed, page
+from gateway import PATIENCE, clean_environment, free_port, wait_until
 from origin import Origin, make_pki
 from registries import DEBIAN, HOSTS, MAVEN, NPM, OCI, PYPI, WORDS, Registries
 from steered import site
+from store import answer
 from test_env import passed
 from test_presets import GOT, POM, pip  # noqa: F401
 
@@ -17,18 +29,62 @@ PLAIN = """
 """
 
 
+REALM, AUTH = "realm.registry.test", "auth.registry.test"
+WITH_REALM = """
+  realm: {{preset: oci-pull, hosts: [{realm}], addresses: ["127.0.0.1:{port}"], ca-file: {ca}, client-credentials: allow, scope: "all:read", audit: "waived: test"}}
+  tokens: {{hosts: [{auth}], addresses: ["127.0.0.1:{tokens}"], ca-file: {ca}, allow: ["GET /token?scope=*&service=*"], scope: "all:read", audit: "waived: test"}}
+"""
+
+
+class RealmRegistry:
+    """The images again, behind docker-registry's token authentication and the server that gives out its tokens."""
+
+    def __init__(self, top, pki, images):
+        self.certificate, self.key, self.port = x509.load_pem_x509_certificate(pki[1].read_bytes()), pki[2].read_bytes(), free_port()
+        token = {"realm": f"https://{AUTH}/token", "service": REALM, "issuer": AUTH, "rootcertbundle": str(pki[0])}
+        config = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(images.directory / "images")}}, "auth": {"token": token},
+                  "http": {"addr": f"127.0.0.1:{self.port}", "secret": "x", "tls": {"certificate": str(pki[1]), "key": str(pki[2])}}}
+        (top / "realm.yml").write_text(json.dumps(config))
+        self.log = open(top / "realm.log", "wb")
+        self.process = subprocess.Popen(["docker-registry", "serve", top / "realm.yml"], stdout=self.log, stderr=self.log,
+                                        env=clean_environment(HOME=str(top)))
+        wait_until(lambda: b"listening on" in (top / "realm.log").read_bytes() or self.process.poll() is not None, "docker-registry")
+        self.tokens = Origin(pki[1], pki[2], script=self.give)
+
+    def give(self, request):
+        scope = parse_qs(request.target.partition("?")[2]).get("scope", [""])[0].split(":")
+        access = [{"type": scope[0], "name": scope[1], "actions": scope[2].split(",")}] if len(scope) == 3 else []
+        now = int(time.time())
+        said = {"iss": AUTH, "aud": REALM, "sub": "", "iat": now, "nbf": now - 5, "exp": now + 300, "jti": str(uuid.uuid4()), "access": access}
+        chain = [base64.b64encode(self.certificate.public_bytes(Encoding.DER)).decode()]
+        return answer("application/json", json.dumps({"token": jwt.encode(said, self.key, "ES256", {"x5c": chain})}).encode())
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+        self.tokens.close()
+        self.log.close()
+
+
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
     top = tmp_path_factory.mktemp("fronting")
-    pki = make_pki(top, HOSTS)
+    pki = make_pki(top, [*HOSTS, REALM, AUTH])
     with site("fr") as s:
         with s.host.inside():
             s.registries = r = Registries(top, pki)
             plain = Origin(script=r[DEBIAN].script)
+            realm = RealmRegistry(top, pki, r.images)
+        s.host.ip("addr", "add", "10.66.0.9/32", "dev", "lo")
+        s.file = top / "bound.jwt"
+        s.file.touch(0o600)
         s.start(top / "state", listed(top, r, pki[0]) + listed(top, r, pki[0], {NPM: "npm-read", OCI: "oci-pull"}, port=8443, mark="-ported") +
-                PLAIN.format(host=DEBIAN, port=plain.port))
-        s.plain = plain
+                PLAIN.format(host=DEBIAN, port=plain.port) +
+                WITH_REALM.format(realm=REALM, auth=AUTH, port=realm.port, tokens=realm.tokens.port, ca=pki[0]),
+                listen=f'  bound: {{address: "10.66.0.9:443", mode: transparent, sandbox: bound, token-file: "{s.file}"}}\n')
+        s.plain, s.realm = plain, realm
         yield s
+        realm.stop()
         r.stop()
         plain.close()
 
@@ -110,6 +166,33 @@ def test_apt_by_plain_http(here, tmp_path, pip):  # noqa: F811
     passed(s.type(said.replace('"machine ', '"machine http://')))
     assert s.line("apt", f"http://{DEBIAN}") == f"machine http://{DEBIAN} login jwt password {s.token}"
     assert list(tmp_path.glob(GOT["apt"])) and all(r.field("authorization") is None for r in here.plain.requests)
+
+
+PULL = f'eval "$(exeat env --client skopeo --transparent)"; skopeo copy docker://{REALM}/team/hello:1 dir:hello'
+
+
+def test_a_registry_with_a_token_server_wants_the_field_that_the_leave_token_is_in(here, tmp_path, pip):  # noqa: F811
+    """Its own 401 comes through, for who shows the leave token in Authorization can show it no other; nothing asks the token server."""
+    s = Sandbox(here, "redirect", tmp_path)
+    s.put_programs(pip)
+    here.names("redirect", REALM, AUTH)
+    login = s.type(f'eval "$(exeat env --client skopeo --transparent)"; {s.line("skopeo", REALM)} <vm1.jwt')
+    assert login.returncode and "invalid username/password" in login.stderr
+    assert s.type(PULL).returncode and not here.realm.tokens.requests
+    allowed = here.gateway.records(kind="decision", action="allow", sandbox=s.name)
+    assert allowed and {r["http"]["path"] for r in allowed} == {"/v2/"}
+
+
+def test_a_listener_with_a_token_file_leaves_the_field_to_the_registry(here, tmp_path, pip):  # noqa: F811
+    s = Sandbox(here, "redirect", tmp_path)
+    s.put_programs(pip)
+    here.client.resolve(f"10.66.0.9 {REALM}\n10.66.0.9 {AUTH}\n")
+    here.file.write_text(here.gateway.token("all:read", "bound"))
+    wait_until(lambda: s.type(PULL).returncode == 0, "the token of the file")
+    assert (tmp_path / "hello" / s.registries.images.layer.split(":")[1]).exists()
+    assert all(r.field("authorization") is None for r in here.realm.tokens.requests) and here.realm.tokens.requests
+    allowed = here.gateway.records(kind="decision", action="allow", sandbox="bound")
+    assert {r["http"]["host"] for r in allowed} == {REALM, AUTH} and {r["listener"] for r in allowed} == {"bound"}
 
 
 def test_what_no_service_lists_is_not_reached(here, tmp_path):
