@@ -11,6 +11,7 @@
 #include "net/name.h"
 #include "proxy/exchange.h"
 #include "proxy/gate.h"
+#include "proxy/terms.h"
 
 enum { HANDSHAKE = 0x16 };
 
@@ -194,7 +195,11 @@ static bool is_listed(struct session *s, const char *host)
         return refuse(a, REASON_HOST_NOT_LISTED, "no service lists %.80s port %u", host, port);
     if (!service_is_tls_port(service, port))
         return refuse(a, REASON_SCHEME_NOT_ALLOWED, "port %u of service %.40s is for plain HTTP", port, service_name(service));
-    return !service_is_below_suffix(service, host) || may_use_name(s, host);
+    if (!service_is_below_suffix(service, host))
+        return true;
+    if (sift_host(s->worker->terms->sift, slice_of(host)).canary)
+        return refuse(a, REASON_CANARY_LEAK, "the name in the ClientHello");
+    return may_use_name(s, host);
 }
 
 static bool take_name(struct session *s, struct slice name)

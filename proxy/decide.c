@@ -8,6 +8,7 @@
 #include "proxy/carrier.h"
 #include "proxy/rewrite.h"
 #include "proxy/steps.h"
+#include "proxy/terms.h"
 
 /* ---- the token ---- */
 
@@ -299,17 +300,61 @@ static struct slice host_as_written(const struct exchange *x)
     return x->head->target.ptr[0] == '/' ? slice_make("", 0) : x->head->target;
 }
 
+/*
+ * A host below a suffix is the client's to choose, and a name server hears it: what a label can say is looked for in it. Once, where the name
+ * is that of the tunnel or of the connection (on_name in proxy/arrival.c).
+ */
+static bool host_leaks(const struct exchange *x, struct hit *hit)
+{
+    const struct session *s = x->session;
+    struct sift_find find = {0};
+
+    if (!s->tunnel.open && !(s->arrival && s->arrival->host) && service_is_below_suffix(x->decision.service, x->request.host))
+        find = sift_host(x->worker->terms->sift, slice_of(x->request.host));
+    if (find.canary)
+        *hit = (struct hit){true, find.canary, find.encoding, 0, strlen(x->request.host)};
+    return find.canary != NULL;
+}
+
+/*
+ * Where a client may have credentials of its own, another leave token among them would go to the service as one. Others' tokens that do
+ * not verify are no failures of this source.
+ */
+static bool token_leaks(const struct exchange *x, struct hit *hit)
+{
+    const struct token_context nowhere = {.listener = "", .now_s = loop_wall_s(x->worker->loop)};
+    const struct field *f = head_field(x->head, "authorization");
+    struct identity *i = NULL;
+    struct buf scratch = {0};
+    struct fault why = {0};
+    struct slice token;
+
+    if (!f || slice_equals_nocase(x->request.carrier, f->name) || service_strips_credentials(x->decision.service))
+        return false;
+    if (token_from_credentials(f->value, &scratch, &token, &why) && token_looks_like(token)) {
+        identity_unref(verifier_check(x->worker->verifier, token, &nowhere, &why));
+        i = verifier_recall(x->worker->verifier, token); /* wherever it is bound to */
+    }
+    buf_wipe(&scratch);
+    if (i)
+        *hit = (struct hit){true, "leave-token", "identity", 0, f->value.len};
+    identity_unref(i);
+    return i != NULL;
+}
+
 static enum exchange_state scan_head(struct exchange *x)
 {
     struct slice host = host_as_written(x);
-    char place[80];
+    char place[80] = "host";
     struct hit hit;
 
     if (!exchange_is_connect(x))
         rewrite_request(&x->request, x->decision.service, x->worker->via, &x->out_head, &x->dropped);
-    if ((host.len && head_leaks(x, host, &hit, place, sizeof place)) ||
+    if (host_leaks(x, &hit) || (host.len && head_leaks(x, host, &hit, place, sizeof place)) ||
         head_leaks(x, buf_slice(&x->out_head), &hit, place, sizeof place))
         return exchange_leak(x, &hit, place);
+    if (token_leaks(x, &hit))
+        return exchange_leak(x, &hit, "field authorization");
     return EXCHANGE_STAY;
 }
 

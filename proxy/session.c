@@ -174,7 +174,6 @@ static void leave(struct session *s)
 
 /* ---- HEAD ---- */
 
-/* TLS in a tunnel to a plain port starts with a handshake record (RFC 8446 5.1): 0x16. */
 /* The first byte at a transparent listener says what it is. True: it is plain HTTP, to be read on. */
 static bool begin_arrival(struct session *s, struct slice input)
 {
@@ -193,6 +192,7 @@ static bool begin_arrival(struct session *s, struct slice input)
     return false;
 }
 
+/* TLS in a tunnel to a plain port starts with a handshake record (RFC 8446 5.1): 0x16. */
 static bool is_tls_hello(const struct session *s, struct slice input)
 {
     return s->tunnel.open && s->tunnel.scheme == SCHEME_HTTP && !message_is_open(s->message) && input.ptr[0] == 0x16;

@@ -12,7 +12,8 @@ enum { SPELLED_MIN = 12, GROUP_32 = 5, GROUP_64 = 3 };
 static const char *const encodings[N_SPELLINGS] = {"identity", "hex", "base32", "base64"};
 
 struct sift {
-    struct registry *canaries; /* the scanner's */
+    unsigned refs;
+    const struct registry *canaries; /* the scanner's */
     struct scanner *exact, *folded;
 };
 
@@ -81,7 +82,9 @@ static void add_spellings(struct registry *to, size_t index, struct slice value)
     }
     for (size_t before = 0; before < 2 * GROUP_64; before++) {
         put_digits(&text, value, before < GROUP_64 ? digits64 : plain64, 6, before % GROUP_64);
-        add(to, index, BASE64, &text);
+        if (before < GROUP_64 || slice_find(buf_slice(&text), '+') >= 0 || slice_find(buf_slice(&text), '/') >= 0)
+            add(to, index, BASE64, &text);
+        buf_wipe(&text); /* most spell the same in both */
     }
 }
 
@@ -102,28 +105,44 @@ static struct scanner *scanner_of_spellings(const struct registry *canaries, str
     return s;
 }
 
-struct sift *sift_new(struct slice json, struct fault *why)
+struct sift *sift_over(struct scanner *exact, const struct registry *canaries, struct fault *why)
 {
     struct sift *s = calloc(1, sizeof *s);
 
     if (!s)
         abort();
-    s->canaries = json.len ? registry_parse(json, "canaries.json", why) : registry_new();
-    if (!s->canaries || !(s->exact = scanner_new(s->canaries, why))) {
-        registry_free(s->canaries);
-        free(s);
-        return NULL;
-    }
-    scanner_own(s->exact, s->canaries);
-    if ((s->folded = scanner_of_spellings(s->canaries, why)))
+    *s = (struct sift){.refs = 1, .canaries = canaries, .exact = scanner_ref(exact)};
+    if ((s->folded = scanner_of_spellings(canaries, why)))
         return s;
     sift_free(s);
     return NULL;
 }
 
+struct sift *sift_new(struct slice json, struct fault *why)
+{
+    struct registry *canaries = json.len ? registry_parse(json, "canaries.json", why) : registry_new();
+    struct scanner *exact = canaries ? scanner_new(canaries, why) : NULL;
+    struct sift *s;
+
+    if (!exact) {
+        registry_free(canaries);
+        return NULL;
+    }
+    scanner_own(exact, canaries);
+    s = sift_over(exact, canaries, why);
+    scanner_free(exact); /* s has its own reference */
+    return s;
+}
+
+struct sift *sift_ref(struct sift *s)
+{
+    s->refs++;
+    return s;
+}
+
 void sift_free(struct sift *s)
 {
-    if (!s)
+    if (!s || --s->refs)
         return;
     scanner_free(s->exact);
     scanner_free(s->folded);
@@ -153,6 +172,23 @@ static struct sift_find look_at(const struct sift *s, struct slice text, const c
     hit = scanner_text(s->folded, buf_slice(&copy));
     buf_free(&copy);
     return hit.found ? found_folded(s, &hit, place) : none;
+}
+
+struct sift_find sift_host(const struct sift *s, struct slice host)
+{
+    struct sift_find find = {0};
+    struct slice rest = host, label;
+    struct buf joined = {0};
+
+    if (!registry_count(s->canaries))
+        return find;
+    find = look_at(s, host, "host");
+    while (!find.canary && slice_next(&rest, '.', &label))
+        buf_append(&joined, label);
+    if (!find.canary)
+        find = look_at(s, buf_slice(&joined), "host");
+    buf_free(&joined);
+    return find;
 }
 
 /* At most PATRON_TAIL bytes of what came last. */

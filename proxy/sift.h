@@ -21,7 +21,14 @@ struct sift_find {
 
 /* json: the registry's file; empty: there are no canaries, and nothing is ever found. NULL and why when it is refused. */
 struct sift *sift_new(struct slice json, struct fault *why);
+/* The same over a scanner that is there already (a reference is taken) and owns these canaries. */
+struct sift *sift_over(struct scanner *exact, const struct registry *canaries, struct fault *why);
+/* Another holder; each ends with sift_free. */
+struct sift *sift_ref(struct sift *s);
 void sift_free(struct sift *s);
+
+/* Look through a host that no DNS question brought: as it is, and its labels joined. */
+struct sift_find sift_host(const struct sift *s, struct slice host);
 
 /*
  * Look through a name. varying: so many labels in front are not somebody's domain (sift_varying); they, the first and the last one are

@@ -116,6 +116,26 @@ static void make_marks(struct terms *t)
 
 /* ---- canaries ---- */
 
+static bool lists_suffix(const struct policy *p)
+{
+    for (size_t i = 0; i < policy_count(p); i++)
+        for (size_t h = 0; h < service_host_count(policy_service(p, i)); h++)
+            if (service_host(policy_service(p, i), h)[0] == '*')
+                return true;
+    return false;
+}
+
+static bool read_sift(struct terms *t, const struct terms *before, struct fault *why)
+{
+    if (!lists_suffix(t->policy))
+        return true;
+    if (before && before->sift && before->scanner == t->scanner)
+        t->sift = sift_ref(before->sift);
+    else
+        t->sift = sift_over(t->scanner, t->canaries, why);
+    return t->sift != NULL;
+}
+
 static bool read_canaries(struct terms *t, const struct terms *before, struct fault *why)
 {
     struct registry *canaries;
@@ -123,6 +143,7 @@ static bool read_canaries(struct terms *t, const struct terms *before, struct fa
 
     if (before && terms_share_file(t, before, "canaries.json")) {
         t->scanner = scanner_ref(before->scanner);
+        t->canaries = before->canaries;
         return true;
     }
     canaries = bundle_get(t->files, "canaries.json", &json) ? registry_parse(json, "canaries.json", why) : registry_new();
@@ -132,6 +153,7 @@ static bool read_canaries(struct terms *t, const struct terms *before, struct fa
         scanner_own(t->scanner, canaries);
     else
         registry_free(canaries);
+    t->canaries = t->scanner ? canaries : NULL;
     return t->scanner != NULL;
 }
 
@@ -201,7 +223,7 @@ struct terms *terms_new(const struct role_set *set, const struct terms *before, 
     read_modes(t);
     t->quarantines_leaks = strcmp(conf_text(conf_section(set->conf, "canaries"), "on-leak"), "quarantine") == 0;
     if ((t->issuers = issuers_compile(set->conf, set->files, why)) && read_canaries(t, before, why) &&
-        read_trust(t, before, why) && read_doors(t, why)) {
+        read_sift(t, before, why) && read_trust(t, before, why) && read_doors(t, why)) {
         make_marks(t);
         return t;
     }
@@ -222,6 +244,7 @@ void terms_free(struct terms *t)
     free(t->transparent);
     free(t->service_trust);
     free(t->marks);
+    sift_free(t->sift);
     scanner_free(t->scanner);
     issuers_free(t->issuers);
     free(t);

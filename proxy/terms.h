@@ -10,6 +10,7 @@
 #include "net/tls.h"
 #include "proxy/limits.h"
 #include "proxy/role.h"
+#include "proxy/sift.h"
 
 struct terms {
     const struct bundle *files;        /* the role's */
@@ -18,6 +19,8 @@ struct terms {
     struct limits limits;
     struct issuers *issuers;
     struct scanner *scanner;           /* has its canaries with it */
+    const struct registry *canaries;   /* the scanner's */
+    struct sift *sift;                 /* of hosts below a suffix, which somebody looks up; NULL: no service lists one */
     bool quarantines_leaks;            /* canaries.on-leak */
     struct tls_client *system_trust;   /* NULL when no service needs it */
     struct tls_client **service_trust; /* by service_index; NULL entries use system_trust */

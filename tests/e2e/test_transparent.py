@@ -1,4 +1,5 @@
 """Transparent listeners: what a client says that knows of no proxy, and what it hears. How connections get there: test_steered.py."""
+import base64
 import json
 import os
 import socket
@@ -171,6 +172,21 @@ def test_the_token_elsewhere_is_a_leak(here):
     wire = here.secure.tls(here.gateway.root)
     answer = here.hear(wire, ask(host(here.secure), f"/pkg/a?t={here.token}", here.token))
     assert (answer.status, answer.reason) == (403, "token_leak")
+
+
+def test_another_token_among_the_client_s_own_credentials_is_a_leak(here):
+    other = here.gateway.token(BOTH, "sb-2")
+    for door, more in (("secure", f"Exeat-Token: {here.token}\r\n"), ("bound", "")):
+        d = getattr(here, door)
+        for form in (f"Bearer {other}", basic(other)):
+            answer = here.hear(d.tls(here.gateway.root, "other.test"), ask(host(d, "other.test"), "/another", more=f"{more}Authorization: {form}\r\n"))
+            assert (answer.status, answer.reason) == (403, "token_leak")
+        foreign = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJub2JvZHkifQ." + "A" * 86
+        for _ in range(25):  # somebody else's tokens are let through, and no strikes against the source or the listener
+            assert here.hear(d.tls(here.gateway.root, "other.test"), ask(host(d, "other.test"), "/foreign", more=f"{more}Authorization: Bearer {foreign}\r\n")).status == 200
+        fresh = here.gateway.token(BOTH, "vm1" if door == "bound" else "sb-1")
+        assert here.hear(d.tls(here.gateway.root), ask(host(d), "/fresh", more=f"Exeat-Token: {fresh}\r\n")).status == 200
+    assert not any(r.target == "/another" for o in here.origins for r in o.requests)
 
 
 def test_a_token_that_is_shown_again_is_held_against_what_can_change(here):
@@ -356,6 +372,38 @@ def test_a_canary_in_the_name_that_tls_asks_for_is_refused_and_in_no_record(here
     assert "unrecognized name" in r.stderr
     here.gateway.wait_for(before + 1, kind="connection", reason="canary_leak")
     assert canary(here).lower() not in json.dumps(here.gateway.records()).lower()
+
+
+def cut(text, size):
+    return ".".join(text[i:i + size] for i in range(0, len(text), size))
+
+
+HIDDEN = {
+    "in lower case": str.lower,
+    "in upper case": str.upper,
+    "over two labels": lambda v: cut(v, 20),
+    "over single letters": lambda v: cut(v, 1),
+    "in hexadecimal": lambda v: cut(v.encode().hex(), 40),
+    "in base32": lambda v: cut(base64.b32encode(b"x" + v.encode()).decode().rstrip("=").lower(), 33),
+    "in base64, folded": lambda v: cut(base64.b64encode(v.encode()).decode().rstrip("=").lower(), 30),
+}
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+def test_what_a_label_can_say_of_a_canary_is_not_looked_up(here, how):
+    """Below a suffix the client chooses the name, and a name server would hear it: by SNI, by Host, by CONNECT."""
+    name = HIDDEN[how](canary(here)) + ".registry.test"
+    dials = len(here.gateway.records(kind="dial"))
+    before = len(here.gateway.records(kind="connection", reason="canary_leak"))
+    assert "UNRECOGNIZED_NAME" in alert(here.secure, name).upper()
+    here.gateway.wait_for(before + 1, kind="connection", reason="canary_leak")
+    answer = here.hear(here.plain.connect(), ask(host(here.plain, name), "/leak", here.token))
+    assert (answer.status, answer.reason) == (403, "canary_leak")
+    wire = here.gateway.connect()
+    wire.send(f"CONNECT {name}:{here.secure.port} HTTP/1.1\r\nHost: {name}\r\nProxy-Authorization: Bearer {here.token}\r\n\r\n")
+    assert wire.response("CONNECT").reason == "canary_leak"
+    assert len(here.gateway.records(kind="dial")) == dials
+    assert canary(here).lower() not in json.dumps(here.gateway.records()).lower() and name.lower() not in json.dumps(here.gateway.records()).lower()
 
 
 @pytest.mark.parametrize("suffix", ["registry.test", "elsewhere.test"])
