@@ -150,7 +150,7 @@ static int64_t read_date(struct slice head)
     return strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &t) ? (int64_t)timegm(&t) : 0;
 }
 
-static bool read_answer(struct slice head, struct asking *out, struct fault *why)
+bool asking_read(struct slice head, struct asking *out, struct fault *why)
 {
     struct slice line = head, code, rest, word;
 
@@ -171,6 +171,18 @@ static bool read_answer(struct slice head, struct asking *out, struct fault *why
     return true;
 }
 
+int asking_connect(const char *host, const char *port, struct fault *why)
+{
+    struct addrinfo *all = look_up(host, port, why);
+    int fd = all ? reach_any(all, clock_mono_ms() + WAIT_MS) : -1;
+
+    if (all && fd < 0)
+        fault_set(why, FAULT_IO, "%s", strerror(errno));
+    if (all)
+        freeaddrinfo(all);
+    return fd;
+}
+
 bool asking_put(const char *host, const char *port, const char *credentials, struct asking *out, struct fault *why)
 {
     int64_t deadline_ms = clock_mono_ms() + WAIT_MS;
@@ -185,7 +197,7 @@ bool asking_put(const char *host, const char *port, const char *credentials, str
     write_question(credentials, &question);
     if (fd >= 0)
         ok = file_write_fd(fd, buf_slice(&question), why) && read_head(fd, deadline_ms, &head, why) &&
-             read_answer(buf_slice(&head), out, why);
+             asking_read(buf_slice(&head), out, why);
     if (fd >= 0)
         close(fd);
     if (all)

@@ -20,6 +20,10 @@ bool asking_is_numeric(const char *host);
  * whatever the answer; credentials ("user:password", NULL: none) are sent as Basic. Blocks ten seconds at most.
  */
 bool asking_resolve(const char *host, struct fault *why);
+/* A connected socket, which the caller closes; -1 and why (FAULT_MISSING: no address). Blocks ten seconds at most. */
+int asking_connect(const char *host, const char *port, struct fault *why);
+/* An answer's head, into out, which is empty. */
+bool asking_read(struct slice head, struct asking *out, struct fault *why);
 bool asking_put(const char *host, const char *port, const char *credentials, struct asking *out, struct fault *why);
 
 #endif

@@ -16,6 +16,7 @@
 #include "cmd/command.h"
 #include "cmd/doctor.h"
 #include "cmd/findings.h"
+#include "cmd/fronting.h"
 #include "proxy/config.h"
 
 enum { TOKEN_MOST = 16384, SKEW_S = 30, SOON_S = 60 };
@@ -268,10 +269,12 @@ static void check_judgement(struct doctor *d)
 
     if (!d->asked || d->is_expired)
         return;
-    if (d->answer.status == 407 || d->answer.status == 401)
+    if (d->answer.status == 407 || d->answer.status == 401 ||
+        (option_text(d->inv->options, "transparent") && strcmp(d->answer.reason, "trace_refused") != 0))
         findings_add(&d->found, "leave", FINDING_WRONG, known ? reason_get(r)->text : NULL, "the gateway says %s", d->answer.reason);
     else
-        findings_add(&d->found, "leave", FINDING_OK, NULL, "the gateway takes it%s", d->credentials ? "" : ", from the relay");
+        findings_add(&d->found, "leave", FINDING_OK, NULL, "the gateway takes it%s",
+                     d->credentials ? "" : option_text(d->inv->options, "transparent") ? ", from the listener's file" : ", from the relay");
 }
 
 static void check_token(struct doctor *d)
@@ -306,6 +309,113 @@ static void check_scope(struct doctor *d)
     json_decref(claims);
 }
 
+/* ---- without a proxy ---- */
+
+/* What the client would ask instead of the place itself. */
+static void check_in_the_way(struct doctor *d)
+{
+    struct slice names = slice_of(d->client->proxy), name;
+    bool is_java = slice_is(names, "JAVA_TOOL_OPTIONS");
+
+    while (names.len && slice_next(&names, ' ', &name)) {
+        char *variable = text_copy(name);
+        const char *value = getenv(variable);
+        bool is_set = value && *value && (!is_java || java_option(value, "https.proxyHost").len > 0);
+
+        if (is_set)
+            findings_add(&d->found, "proxy", FINDING_WRONG, is_java ? "take -Dhttps.proxyHost out of it" : "unset it: what goes by a proxy needs none of this",
+                         "%s names a proxy: %s would ask that", variable, d->client->name);
+        free(variable);
+        if (is_set)
+            return;
+    }
+    findings_add(&d->found, "proxy", FINDING_OK, NULL, "no variable names one");
+}
+
+/* [https://|http://]HOST[:PORT][/...] */
+static bool read_place(struct doctor *d, struct slice url, bool *is_tls)
+{
+    struct slice host;
+
+    *is_tls = !slice_starts_nocase(url, SLICE("http://"));
+    if (slice_starts_nocase(url, SLICE("https://")) || !*is_tls)
+        url = slice_from(url, *is_tls ? 8 : 7);
+    if (!slice_next(&url, '/', &host) || slice_find(host, '@') >= 0)
+        return false;
+    url = host;
+    if (!slice_next(&url, ':', &host) || host.len == 0)
+        return false;
+    d->host = text_copy(host);
+    d->port = text_copy(url.len ? url : *is_tls ? SLICE("443") : SLICE("80"));
+    return true;
+}
+
+static bool read_kept(struct doctor *d, struct fault *why)
+{
+    const char *file = option_text(d->inv->options, "with-token");
+    struct buf text = {0}, both = {0};
+    bool ok = !file || file_read(file, TOKEN_MOST, &text, why);
+
+    if (ok && file) {
+        buf_printf(&both, "jwt:%.*s", SLICE_ARG(slice_trim(buf_slice(&text))));
+        d->credentials = buf_take_text(&both);
+    }
+    buf_wipe(&text);
+    return ok;
+}
+
+static void tell_trouble(struct doctor *d, const struct fault *why)
+{
+    if (why->kind == FAULT_MISSING)
+        findings_add(&d->found, "dns", FINDING_WRONG, "name the gateway's DNS listener in /etc/resolv.conf, or write the name into /etc/hosts; is it listed? (exeat why --refused)",
+                     "%s", why->text);
+    else if (why->kind == FAULT_REFUSED)
+        findings_add(&d->found, "gateway", FINDING_WRONG, "is the name listed, with this port? (exeat why --refused there); is that the gateway's address?",
+                     "%s:%s: no TLS with that name: %s", d->host, d->port, why->text);
+    else
+        findings_add(&d->found, "gateway", FINDING_WRONG, "does the name lead to a transparent listener, or the firewall there (exeat firewall check), and does it run?",
+                     "%s:%s: %s", d->host, d->port, why->text);
+}
+
+static void check_leaf(struct doctor *d, enum fronting_leaf leaf)
+{
+    if (leaf == FRONTING_FOREIGN)
+        findings_add(&d->found, "leaf", FINDING_WRONG, "the name leads past the gateway: look at DNS, /etc/hosts and the firewall; or --root is another gateway's",
+                     "the certificate of %s is not of the gateway's CA", d->host);
+    else if (leaf == FRONTING_OURS)
+        findings_add(&d->found, "leaf", FINDING_OK, NULL, "the certificate of %s is of the gateway's CA", d->host);
+}
+
+static void check_front(struct doctor *d, const char *root)
+{
+    bool is_tls = true;
+    enum fronting_leaf leaf;
+    struct fault why = {0};
+
+    check_in_the_way(d);
+    if (!read_place(d, slice_of(option_text(d->inv->options, "transparent")), &is_tls)) {
+        findings_add(&d->found, "place", FINDING_WRONG, "https://npm.example, as the client is told it", "--transparent: no address");
+        return;
+    }
+    if (!read_kept(d, &why)) {
+        findings_add(&d->found, "token", FINDING_WRONG, "exeat token issue --output FILE", "%s", why.text);
+        return;
+    }
+    if (!fronting_ask(&(struct fronting){d->host, d->port, is_tls, root, d->credentials}, &d->answer, &leaf, &why)) {
+        tell_trouble(d, &why);
+        return;
+    }
+    findings_add(&d->found, "dns", FINDING_OK, NULL, "%s has an address", d->host);
+    check_leaf(d, leaf);
+    if (!d->answer.reason[0]) {
+        findings_add(&d->found, "gateway", FINDING_WRONG, "the name leads past the gateway: look at DNS, /etc/hosts and the firewall",
+                     "something else answers at %s:%s: %s", d->host, d->port, d->answer.line);
+        return;
+    }
+    d->asked = true;
+    findings_add(&d->found, "gateway", FINDING_OK, NULL, "it answers for %s:%s", d->host, d->port);
+}
+
 /* ---- the command ---- */
 
 static struct conf *read_config(const struct invocation *inv)
@@ -338,11 +448,15 @@ static void examine(struct doctor *d)
 {
     char *root = find_root(d);
 
-    check_proxy(d);
-    check_env_proxy_switch(d);
-    check_no_proxy(d);
-    if (d->host && check_dns(d))
-        check_path(d);
+    if (option_text(d->inv->options, "transparent")) {
+        check_front(d, root);
+    } else {
+        check_proxy(d);
+        check_env_proxy_switch(d);
+        check_no_proxy(d);
+        if (d->host && check_dns(d))
+            check_path(d);
+    }
     if (d->asked)
         check_clock(d);
     if (d->host)
@@ -383,13 +497,17 @@ const struct command command_doctor = {
     .help = "Looks at the environment as the client would, where the client is to run: the proxy it would use, what would go around it, the "
             "way to the gateway, the clock, the token, the CAs it trusts. Of each it says whether it is right and, if not, what would "
             "mend it. The gateway is asked one question, a CONNECT to a name that nobody has; its refusal is in the journal.\n\n"
+            "With --transparent it goes by no proxy, but to the place itself, by its name: does that lead to the gateway, and is the certificate "
+            "the gateway's? The question is a TRACE then, which no policy allows.\n\n"
             "In a sandbox there is no configuration to read; --root names the gateway's root then (exeat ca export), so that what the client "
             "trusts can be held against it.\n\n"
             "Exit status: 0 nothing wrong, 1 something is.",
-    .examples = "exeat doctor --client git\nexeat doctor --client npm --root /etc/exeat/root.pem --format json",
+    .examples = "exeat doctor --client git\nexeat doctor --client npm --transparent https://npm.example --with-token vm1.jwt\nexeat doctor --client npm --root /etc/exeat/root.pem --format json",
     .options =
         (const struct option_spec[]){
             {.name = "client", .type = OPTION_CHOICE, .value = "NAME", .choices = CLIENT_NAMES, .help = "which client (curl): " CLIENT_LIST},
+            {.name = "transparent", .type = OPTION_TEXT, .value = "URL", .help = "it knows of no proxy: the place that it asks for, https://npm.example"},
+            {.name = "with-token", .type = OPTION_TEXT, .value = "FILE", .help = "with --transparent: the leave token that it keeps for that place"},
             {.name = "root", .type = OPTION_TEXT, .value = "FILE", .help = "the gateway's root (STATE/ca/root.pem, where that is here)"},
             {0},
         },

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fronted import WAYS, Sandbox, listed, page
-from gateway import PATIENCE, clean_environment, free_port, wait_until
+from gateway import PATIENCE, clean_environment, exeat, free_port, wait_until
 from origin import Origin, make_pki
 from registries import DEBIAN, HOSTS, MAVEN, NPM, OCI, PYPI, WORDS, Registries
 from steered import site
@@ -82,7 +82,7 @@ def here(tmp_path_factory):
                 PLAIN.format(host=DEBIAN, port=plain.port) +
                 WITH_REALM.format(realm=REALM, auth=AUTH, port=realm.port, tokens=realm.tokens.port, ca=pki[0]),
                 listen=f'  bound: {{address: "10.66.0.9:443", mode: transparent, sandbox: bound, token-file: "{s.file}"}}\n')
-        s.plain, s.realm = plain, realm
+        s.plain, s.realm, s.pki = plain, realm, pki
         yield s
         realm.stop()
         r.stop()
@@ -193,6 +193,60 @@ def test_a_listener_with_a_token_file_leaves_the_field_to_the_registry(here, tmp
     assert all(r.field("authorization") is None for r in here.realm.tokens.requests) and here.realm.tokens.requests
     allowed = here.gateway.records(kind="decision", action="allow", sandbox="bound")
     assert {r["http"]["host"] for r in allowed} == {REALM, AUTH} and {r["listener"] for r in allowed} == {"bound"}
+
+
+# ---- exeat doctor
+
+
+class Examined(Sandbox):
+    def doctor(self, url=f"https://{NPM}", client="npm", token="vm1.jwt", before="", **more):
+        words = f"exeat doctor --client {client} --transparent {url} {f'--with-token {token}' if token else ''} --format json"
+        answer = self.type(f'eval "$(exeat env --client {client} --transparent)"; {before}{words}', **more)
+        said = json.loads(answer.stdout)
+        assert said["ok"] == (answer.returncode == 0) and self.token not in answer.stdout
+        found = {c["check"]: c for c in said["checks"]}
+        assert all(bool(c.get("fix")) == (c["state"] != "ok") for c in found.values())
+        return found, [name for name, c in found.items() if c["state"] == "wrong"]
+
+
+@pytest.mark.parametrize("way, client", [("redirect", "npm"), ("tproxy", "git"), ("direct", "maven"), ("direct", "skopeo")])
+def test_doctor_finds_nothing_wrong(here, tmp_path, way, client):
+    found, wrong = Examined(here, way, tmp_path).doctor(client=client)
+    assert wrong == [] and {"proxy", "dns", "leaf", "gateway", "clock", "token", "leave", "scope", "trust"} <= set(found)
+
+
+def test_doctor_names_the_one_thing_that_is_wrong(here, tmp_path):
+    s = Examined(here, "redirect", tmp_path)
+    (tmp_path / "old.jwt").write_text(here.gateway.token("all:read", "sb-old", lifetime="1s"))
+    (tmp_path / "odd.jwt").write_text(here.gateway.token("other:read", "sb-odd"))
+    (tmp_path / "bad.jwt").write_text(here.gateway.token("all:read", "sb-bad"))
+    exeat("token", "revoke", "-", config=here.gateway.config, stdin=(tmp_path / "bad.jwt").read_text())
+    for wanted, says, more in [
+        ("proxy", "https_proxy names a proxy", {"https_proxy": "http://127.0.0.1:1"}),
+        ("proxy", "JAVA_TOOL_OPTIONS names a proxy", {"client": "maven", "before": 'JAVA_TOOL_OPTIONS="$JAVA_TOOL_OPTIONS -Dhttps.proxyHost=x"; '}),
+        ("dns", "nowhere.registry.test", {"url": "https://nowhere.registry.test"}),
+        ("gateway", "no TLS with that name", {"url": f"https://{NPM}:9443"}),
+        ("gateway", "no TLS with that name", {"url": f"https://{NPM}:80"}),
+        ("leave", "token_revoked", {"token": "bad.jwt"}),
+        ("leave", "token_missing", {"token": None}),
+        ("scope", "no service", {"token": "odd.jwt"}),
+        ("trust", "is not in", {"before": f"export npm_config_cafile={here.pki[0]}; "}),
+    ]:
+        found, wrong = s.doctor(**more)
+        assert wrong == [wanted] and says in found[wanted]["says"], (wanted, found)
+    wait_until(lambda: s.doctor(token="old.jwt")[1] == ["token"], "the end of a token")
+
+
+def test_doctor_knows_when_a_name_leads_past_the_gateway(here, tmp_path):
+    s = Examined(here, "redirect", tmp_path)
+    with here.client.inside():
+        other = Origin(here.pki[1], here.pki[2])
+    here.client.resolve(f"127.0.0.1 {NPM}\n")
+    found, wrong = s.doctor(url=f"https://{NPM}:{other.port}")
+    assert wrong == ["leaf", "gateway"] and "something else answers" in found["gateway"]["says"]
+    other.close()
+    found, wrong = s.doctor(url=f"https://{NPM}:{other.port}")
+    assert wrong == ["gateway"] and "refused" in found["gateway"]["says"]
 
 
 def test_what_no_service_lists_is_not_reached(here, tmp_path):
