@@ -17,6 +17,7 @@
 #include "cmd/doctor.h"
 #include "cmd/findings.h"
 #include "cmd/fronting.h"
+#include "cmd/keeping.h"
 #include "proxy/config.h"
 
 enum { TOKEN_MOST = 16384, SKEW_S = 30, SOON_S = 60 };
@@ -350,6 +351,26 @@ static bool read_place(struct doctor *d, struct slice url, bool *is_tls)
     return true;
 }
 
+/* What the client itself would show there. Having none is no fault where the listener has a token of its own: the gateway will say. */
+static void look_where_it_keeps(struct doctor *d, bool is_tls)
+{
+    struct keeping_place place = {d->host, (uint16_t)strtoul(d->port, NULL, 10), is_tls};
+    char *file, *token = keeping_read(d->client, &place, &file);
+    struct buf both = {0};
+
+    if (token) {
+        findings_add(&d->found, "kept", FINDING_OK, NULL, "%s has a token for %s", file, d->host);
+        buf_printf(&both, "jwt:%s", token);
+        d->credentials = buf_take_text(&both);
+        explicit_bzero(token, strlen(token));
+    } else {
+        findings_add(&d->found, "kept", FINDING_UNKNOWN, "exeat env --client NAME --transparent says where it goes; --with-token FILE asks with the token in that",
+                     "%s: no token for %s is read there", file ? file : d->client->name, d->host);
+    }
+    free(token);
+    free(file);
+}
+
 static bool read_kept(struct doctor *d, struct fault *why)
 {
     const char *file = option_text(d->inv->options, "with-token");
@@ -401,6 +422,8 @@ static void check_front(struct doctor *d, const char *root)
         findings_add(&d->found, "token", FINDING_WRONG, "exeat token issue --output FILE", "%s", why.text);
         return;
     }
+    if (!d->credentials)
+        look_where_it_keeps(d, is_tls);
     if (!fronting_ask(&(struct fronting){d->host, d->port, is_tls, root, d->credentials}, &d->answer, &leaf, &why)) {
         tell_trouble(d, &why);
         return;
@@ -507,7 +530,7 @@ const struct command command_doctor = {
         (const struct option_spec[]){
             {.name = "client", .type = OPTION_CHOICE, .value = "NAME", .choices = CLIENT_NAMES, .help = "which client (curl): " CLIENT_LIST},
             {.name = "transparent", .type = OPTION_TEXT, .value = "URL", .help = "it knows of no proxy: the place that it asks for, https://npm.example"},
-            {.name = "with-token", .type = OPTION_TEXT, .value = "FILE", .help = "with --transparent: the leave token that it keeps for that place"},
+            {.name = "with-token", .type = OPTION_TEXT, .value = "FILE", .help = "with --transparent: the leave token that it shows there, when not the one in ~/.npmrc, ~/.netrc, auth.conf or settings.xml"},
             {.name = "root", .type = OPTION_TEXT, .value = "FILE", .help = "the gateway's root (STATE/ca/root.pem, where that is here)"},
             {0},
         },

@@ -215,6 +215,19 @@ def test_doctor_finds_nothing_wrong(here, tmp_path, way, client):
     assert wrong == [] and {"proxy", "dns", "leaf", "gateway", "clock", "token", "leave", "scope", "trust"} <= set(found)
 
 
+@pytest.mark.parametrize("client, file", [("npm", ".npmrc"), ("git", ".netrc"), ("maven", ".m2/settings.xml")])
+def test_doctor_looks_where_the_client_keeps_its_token(here, tmp_path, client, file):
+    s = Examined(here, "redirect", tmp_path)
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    kept = s.line(client, NPM)
+    (tmp_path / file).write_text(kept + "\n")
+    found, wrong = s.doctor(client=client, token=None)
+    assert wrong == [] and file in found["kept"]["says"] and found["token"]["state"] == "ok"
+    (tmp_path / file).write_text(kept.replace(NPM, "other.test") + "\n")
+    found, wrong = s.doctor(client=client, token=None)
+    assert wrong == ["leave"] and found["kept"]["state"] == "unknown" and "exeat env" in found["kept"]["fix"]
+
+
 def test_doctor_names_the_one_thing_that_is_wrong(here, tmp_path):
     s = Examined(here, "redirect", tmp_path)
     (tmp_path / "old.jwt").write_text(here.gateway.token("all:read", "sb-old", lifetime="1s"))
