@@ -200,7 +200,12 @@ static bool is_there(const struct invocation *inv, struct fault *why)
 {
     struct plan p = {0};
 
-    return take_texts(inv, &p, "interface", plan_set_interface, why) && firewall_finds(p.interface, why);
+    if (!take_texts(inv, &p, "interface", plan_set_interface, why))
+        return false;
+    if (firewall_finds(p.interface, why))
+        return true;
+    fault_prefix(why, "nothing was changed; a sandbox must not start at %s", p.interface);
+    return false;
 }
 
 static int run_apply(const struct invocation *inv)

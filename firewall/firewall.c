@@ -96,10 +96,12 @@ static bool add_routing(const struct plan *p, struct fault *why)
 static struct slice guarded(struct slice listing)
 {
     struct slice left = listing, line, name;
+    char mark[32];
 
+    snprintf(mark, sizeof mark, " meta mark != 0x%08x", RULESET_MARK);
     while (slice_next(&left, '\n', &line)) {
         line = slice_trim(line);
-        if (!slice_starts(line, SLICE("iifname \"")) || slice_search(line, SLICE(" meta mark != ")) < 0)
+        if (!slice_starts(line, SLICE("iifname \"")) || slice_search(line, slice_of(mark)) < 0)
             continue;
         line = slice_from(line, strlen("iifname \""));
         slice_next(&line, '"', &name);

@@ -380,7 +380,7 @@ static void arrive_one(struct writer *w, int family, bool udp)
         return;
     begin(w);
     from(w, family);
-    buf_printf(w->out, "meta mark 0x%08" PRIx32 " %s daddr . %s dport != { ", (uint32_t)RULESET_MARK, proto(family), udp ? "udp" : "tcp");
+    buf_printf(w->out, "meta mark != 0x%08" PRIx32 " %s daddr . %s dport != { ", (uint32_t)RULESET_MARK_STEERED, proto(family), udp ? "udp" : "tcp");
     put_places(w, family, udp);
     if (udp && family == AF_INET && w->p->dhcp)
         put_dhcp_places(w);
@@ -388,7 +388,10 @@ static void arrive_one(struct writer *w, int family, bool udp)
     end(w, "goto refuse", udp ? "DNS goes to no other port of this host" : "what was not steered goes to no port of this host");
 }
 
-/* Rules of others may translate addresses on the way (a host-wide redirect of port 53, a published container), and steering may find nobody. */
+/*
+ * Rules of others may translate addresses on the way (a host-wide redirect of port 53, a published container), or write other marks, and
+ * steering may find nobody: all but what TPROXY took goes to a door.
+ */
 static void arrival(struct writer *w)
 {
     begin_base(w, "arrive", "filter", "input", 0);

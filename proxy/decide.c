@@ -327,7 +327,7 @@ static bool token_leaks(const struct exchange *x, struct hit *hit)
     struct identity *i = NULL;
     struct buf scratch = {0};
     struct fault why = {0};
-    struct slice token;
+    struct slice token = {0};
 
     if (!f || slice_equals_nocase(x->request.carrier, f->name) || service_strips_credentials(x->decision.service))
         return false;
@@ -346,7 +346,7 @@ static enum exchange_state scan_head(struct exchange *x)
 {
     struct slice host = host_as_written(x);
     char place[80] = "host";
-    struct hit hit;
+    struct hit hit = {0};
 
     if (!exchange_is_connect(x))
         rewrite_request(&x->request, x->decision.service, x->worker->via, &x->out_head, &x->dropped);

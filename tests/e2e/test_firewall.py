@@ -353,7 +353,8 @@ def translated(w):
     """Rules of somebody else's send all that goes to a listener's port, and to DNS, to another of this host."""
     found, sent, seen = {}, [], w.watch()
     w.nft("table inet other {\n chain c {\n type nat hook prerouting priority -100;\n tcp dport 3128 redirect to :22\n"
-          " udp dport 53 redirect to :5001\n }\n}")
+          " udp dport 53 redirect to :5001\n }\n"
+          " chain m {\n type filter hook prerouting priority 10;\n meta mark set ct mark\n }\n}")  # as rules do that route by marks
     for v, a in SETS.items():
         sent.append((v, next(numbers), next(numbers)))
         syn(w, a, a.g, 3128)(sent[-1][1])
