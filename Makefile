@@ -184,7 +184,7 @@ lab: test-deps all ## one of them for hand work: PROGRAM=squid SETTING=hardened 
 
 $(B)/clang/%.ok: %.c Makefile $(B)/cmd/commands.def | $(B)/.deps
 	@mkdir -p $(@D)
-	@clang $(filter-out -fstack-clash-protection,$(CFLAGS_ALL)) -Wno-unused-command-line-argument -Wno-format-nonliteral -fsyntax-only \
+	@clang $(filter-out -fstack-clash-protection $(STRINGS),$(CFLAGS_ALL)) -Wno-unused-command-line-argument -Wno-format-nonliteral -fsyntax-only \
 	    -MMD -MP -MF $(@:.ok=.d) -MT $@ $<
 	@touch $@
 
