@@ -29,7 +29,7 @@ struct spender {
     char *role;
     struct pace spent;
     struct sums sums;
-    LIST_HEAD(, purse) purses;
+    LIST_HEAD(purse_list, purse) purses;
 };
 
 struct allowance {
@@ -39,7 +39,7 @@ struct allowance {
     size_t own, common;
     uint64_t seed[2];
     struct seen *names;
-    LIST_HEAD(, spender) spenders;
+    LIST_HEAD(spender_list, spender) spenders;
 };
 
 static void *must(void *p)
