@@ -463,18 +463,37 @@ static enum exchange_state unrecordable(struct exchange *x, bool late)
     return EXCHANGE_REPLY;
 }
 
+/*
+ * A CONNECT to where a connection lies open, for a name whose leaf is at hand, needs nobody: its record goes with that of the
+ * first request in the tunnel, which is forwarded when both are written.
+ */
+static bool needs_nobody(const struct exchange *x)
+{
+    return exchange_is_connect(x) && !x->reason && !vouch_is_due(x) && recorder_is_open(x->worker->recorder) &&
+           reach_is_at_hand(x);
+}
+
+static enum exchange_state begin_record(struct exchange *x)
+{
+    if (x->reason)
+        x->decision.allowed = false;
+    admit_records(x);
+    if (needs_nobody(x)) {
+        x->recorded = true;
+        evidence_decision(x, reach_opening(x->session));
+        return EXCHANGE_CERTIFY;
+    }
+    x->wait.on_recorded = on_recorded;
+    x->wait.arg = x;
+    x->waiting = true;
+    evidence_decision(x, &x->wait);
+    return EXCHANGE_STAY;
+}
+
 enum exchange_state decide_on_record(struct exchange *x, struct event ev)
 {
-    if (ev.type == EV_ENTER) {
-        if (x->reason)
-            x->decision.allowed = false;
-        x->wait.on_recorded = on_recorded;
-        x->wait.arg = x;
-        x->waiting = true;
-        admit_records(x);
-        evidence_decision(x);
-        return EXCHANGE_STAY;
-    }
+    if (ev.type == EV_ENTER)
+        return begin_record(x);
     if (ev.type == EV_DEADLINE)
         return unrecordable(x, true);
     if (ev.type != EV_RECORDED)

@@ -146,7 +146,7 @@ static void put_reason(struct record_writer *w, const struct exchange *x, enum r
         put_text(w, FIELD_DETAIL, x->detail);
 }
 
-void evidence_decision(struct exchange *x)
+void evidence_decision(struct exchange *x, struct record_wait *wait)
 {
     struct worker *k = x->worker;
     struct record_writer w = recorder_begin(k->recorder, RECORD_DECISION);
@@ -173,7 +173,10 @@ void evidence_decision(struct exchange *x)
     if (buf_len(&x->dropped) && !x->secretive)
         record_text(&w, FIELD_DROPPED, buf_slice(&x->dropped));
     k->counters->decisions[x->reason ? x->reason : REASON_ALLOWED]++;
-    recorder_end(k->recorder, &w, &x->wait);
+    if (wait == &x->wait)
+        recorder_end(k->recorder, &w, wait);
+    else
+        recorder_ride(k->recorder, &w, wait);
 }
 
 static void put_websocket(struct record_writer *w, const struct exchange *x, const struct websocket_tally *t)

@@ -92,7 +92,7 @@ struct exchange {
     struct decision decision;
     enum reason reason;    /* of a refusal or failure; REASON_NONE while all is well */
     char detail[240];
-    bool recorded;         /* the decision record is acknowledged */
+    bool recorded;         /* the decision record is acknowledged, or its session waits for it (session.h: opening) */
     bool unrecordable;     /* it could not be: the answer is a 503 */
     bool secretive;        /* the client's own words hold a secret: no record repeats them */
     struct hit hit;
@@ -162,7 +162,7 @@ bool exchange_is_granted(const struct exchange *x);
 const char *exchange_state_name(enum exchange_state s);
 
 /* proxy/evidence.c: the records of an exchange. */
-void evidence_decision(struct exchange *x);
+void evidence_decision(struct exchange *x, struct record_wait *wait);
 void evidence_result(struct exchange *x, const char *outcome);
 void evidence_finding(struct exchange *x, const struct hit *hit, const char *place, enum reason reason);
 void evidence_connection(struct session *s, enum reason reason, const char *detail);

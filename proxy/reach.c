@@ -161,12 +161,24 @@ static void on_certify_answer(void *arg, uint16_t type, struct unpack *payload, 
     exchange_feed(x, ev);
 }
 
+static bool needs_no_leaf(const struct exchange *x)
+{
+    const struct worker *w = x->worker;
+
+    return x->decision.scheme == SCHEME_HTTP || leaves_find(w->leaves, x->request.host, loop_wall_s(w->loop));
+}
+
+bool reach_is_at_hand(const struct exchange *x)
+{
+    return bucket_has_idle(x->bucket) && needs_no_leaf(x);
+}
+
 static enum exchange_state begin_certify(struct exchange *x)
 {
     struct worker *w = x->worker;
     struct buf body = {0};
 
-    if (x->decision.scheme == SCHEME_HTTP || leaves_find(w->leaves, x->request.host, loop_wall_s(w->loop)))
+    if (needs_no_leaf(x))
         return grant_tunnel(x);
     pack_u64(&body, w->role->generation);
     pack_bytes(&body, slice_of(x->request.host));
@@ -182,6 +194,23 @@ static enum exchange_state certified(struct exchange *x, struct event ev)
     if (!leaves_add(x->worker->leaves, x->request.host, ev.text, ev.number, &why))
         return exchange_refuse(x, REASON_CERTIFICATE_UNAVAILABLE, why.text);
     return grant_tunnel(x);
+}
+
+static void on_opened(void *arg, bool ok)
+{
+    struct session *s = arg;
+
+    if (ok)
+        return;
+    evidence_connection(s, REASON_RECORD_UNAVAILABLE, "of its CONNECT");
+    session_close(s, false);
+}
+
+struct record_wait *reach_opening(struct session *s)
+{
+    s->opening.on_recorded = on_opened;
+    s->opening.arg = s;
+    return &s->opening;
 }
 
 /* The 200 goes out only now: the origin is verified and the leaf is in hand. */

@@ -463,12 +463,22 @@ struct record_writer recorder_begin(struct recorder *r, enum record_kind kind)
     return begin(r, kind);
 }
 
-void recorder_end(struct recorder *r, struct record_writer *w, struct record_wait *wait)
+static void finish(struct recorder *r, struct record_writer *w, struct record_wait *wait, bool rides)
 {
     assert(w->out == &r->draft && (!wait || !record_is_waiting(wait)));
     record_end(w);
-    add(r, buf_slice(&r->draft), wait, r->draft_rides && !wait);
+    add(r, buf_slice(&r->draft), wait, rides);
     buf_clear(&r->draft);
+}
+
+void recorder_end(struct recorder *r, struct record_writer *w, struct record_wait *wait)
+{
+    finish(r, w, wait, r->draft_rides && !wait);
+}
+
+void recorder_ride(struct recorder *r, struct record_writer *w, struct record_wait *wait)
+{
+    finish(r, w, wait, true);
 }
 
 void recorder_cancel(struct recorder *r, struct record_wait *wait)

@@ -58,8 +58,8 @@ uint64_t recorder_written(const struct recorder *r);
  *     record_id(&w, FIELD_ID, &x->id);
  *     recorder_end(r, &w, &x->wait);
  *
- * Records of kind result, connection and upstream, which tell of an end that nobody waits for, go with the next other record, or after
- * some milliseconds; all others at the end of the turn, or a moment later when more is ready.
+ * Records of kind result, connection and upstream, which tell of an end that nobody waits for, and those of recorder_ride go with
+ * the next other record, or after some milliseconds; all others at the end of the turn, or a moment later when more is ready.
  * wait NULL: nobody waits (results). Such a record is kept until it is acknowledged, through refusals and restarts of
  * the scribe; above 4 MiB of them new ones are lost, counted, and told by a record of kind lost.
  * A record that somebody waits for is not kept: while the recorder is closed it is dropped and on_recorded(false) comes
@@ -67,6 +67,8 @@ uint64_t recorder_written(const struct recorder *r);
  */
 struct record_writer recorder_begin(struct recorder *r, enum record_kind kind);
 void recorder_end(struct recorder *r, struct record_writer *w, struct record_wait *wait);
+/* The same, for a record whose acknowledgement is needed no sooner than that of one yet to come. */
+void recorder_ride(struct recorder *r, struct record_writer *w, struct record_wait *wait);
 /* Wait no longer; the record itself goes its way. Fine when nothing is pending. */
 void recorder_cancel(struct recorder *r, struct record_wait *wait);
 static inline bool record_is_waiting(const struct record_wait *wait)

@@ -139,6 +139,7 @@ void session_close(struct session *s, bool clean)
     s->state = SESSION_CLOSED;
     exchange_free(s->exchange);
     s->exchange = NULL;
+    recorder_cancel(w->recorder, &s->opening);
     arrival_cancel(s->arrival);
     give_back(s);
     stream_close(s->client, clean);

@@ -49,6 +49,7 @@ struct session {
     struct addr source;
     char source_ip[48], source_text[56];
     struct tunnel tunnel;
+    struct record_wait opening;   /* the record of a CONNECT that was granted before it is written: nothing was forwarded yet */
     struct arrival *arrival;      /* the listener is a transparent one: how it came there; NULL: it is not */
     struct identity *identity;    /* of the tunnel's CONNECT, or of a newer token inside it */
     bool carried;                 /* that identity is of the bound listener's token */

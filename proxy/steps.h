@@ -16,6 +16,11 @@ exchange_handler relay_on_forward;                                /* relay.c */
 exchange_handler websocket_on_socket;                             /* websocket.c */
 exchange_handler vouch_on_grant;                                  /* vouch.c */
 
+/* A CONNECT there asks neither porter nor keeper: a connection lies open, and the leaf is there. */
+bool reach_is_at_hand(const struct exchange *x);
+/* To wait for the record of such a CONNECT, which is granted meanwhile: without it the session is cut. */
+struct record_wait *reach_opening(struct session *s);
+
 /* A canary in a response (or nothing, when there is none) accuses the service; the response goes on. */
 void relay_note_hit(struct exchange *x, const struct hit *hit, const char *place);
 /* May its method be sent once more when the first time failed (RFC 9110 9.2.2)? */

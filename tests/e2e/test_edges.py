@@ -1,7 +1,10 @@
 """What the files of cases cannot say: the edges of TLS, whose token a request carries, ends at every stage."""
+import contextlib
 import ctypes
+import os
 import re
 import select
+import signal
 import ssl
 import time
 
@@ -206,6 +209,52 @@ def test_tickets_go_to_who_uses_them(gateway):
     assert len(few) == 1
     assert len(tickets_of(gateway, token, 1, few[0])) == 1, "who shows one gets another"
     assert len(tickets_of(gateway, token, 7)) == 7
+
+
+# ---- a tunnel to where a connection lies open
+
+
+@pytest.fixture
+def opened(gateway, origins):
+    """A tunnel of a new sandbox beside one that left an open connection, while the scribe stands still; then what becomes of the scribe."""
+    token = gateway.token(BOTH, sandbox=f"opened-{time.monotonic_ns()}")
+    first = gateway.tunnel("registry.test", token)
+    first.send(get("/pkg/first"))
+    assert first.response().status == 200
+    scribe = gateway.pids("scribe")[0]
+    os.kill(scribe, signal.SIGSTOP)
+    try:
+        wire = gateway.tunnel("registry.test", token)
+        wire.send(get("/pkg/early"))
+        patience = wire.socket.gettimeout()
+        wire.socket.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            wire.socket.recv(1)
+        wire.socket.settimeout(patience)
+        assert "/pkg/early" not in [r.target for r in origins[0].requests]
+        yield wire, scribe
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(scribe, signal.SIGCONT)
+
+
+def test_a_tunnel_to_an_open_connection_waits_for_no_record_but_what_goes_through_it_does(gateway, opened):
+    wire, scribe = opened
+    os.kill(scribe, signal.SIGCONT)
+    assert wire.response().status == 200
+    inner = next(r for r in gateway.records(kind="decision") if r.get("http", {}).get("path") == "/pkg/early")
+    outer = gateway.records(kind="decision", id=inner["tunnel"])[0]
+    assert outer["seq"] < inner["seq"] and outer["action"] == "allow" and outer["token"]["sha256"]
+
+
+def test_a_tunnel_whose_record_is_lost_is_cut(gateway, origins, opened):
+    wire, scribe = opened
+    lost = len(gateway.records(kind="connection", reason="record_unavailable"))
+    os.kill(scribe, signal.SIGKILL)
+    assert wire.is_closed()
+    gateway.wait_for(lost + 1, kind="connection", reason="record_unavailable")
+    assert "/pkg/early" not in [r.target for r in origins[0].requests]
+    wait_until(lambda: gateway.pids("scribe") not in ([], [scribe]), "another scribe")
 
 
 # ---- key updates (RFC 8446 4.6.3), which cost who sends them nothing

@@ -205,6 +205,32 @@ static void what_tells_of_an_end_rides_with_the_next_record(void **state)
     assert_int_equal(messages_when_first_is(RECORD_LIMIT), 2);
 }
 
+static void what_is_needed_no_sooner_than_another_rides_and_is_told_before_it(void **state)
+{
+    struct bench b;
+    struct record_writer w;
+
+    (void)state;
+    set_up(&b);
+    attach(&b);
+    current = &b;
+    w = recorder_begin(b.r, RECORD_DECISION);
+    record_text(&w, FIELD_DETAIL, SLICE("connect"));
+    b.waits[0].on_recorded = on_recorded;
+    recorder_ride(b.r, &w, &b.waits[0]);
+    one_turn(&b);
+    assert_int_equal(b.n_heard, 0);
+    put(&b, "inner", &b.waits[1]);
+    settle(&b);
+    assert_int_equal(b.n_heard, 1);
+    assert_int_equal(b.heard[0].count, 2);
+    assert_non_null(strstr(b.heard[0].details, "connect"));
+    recorder_cancel(b.r, &b.waits[1]);
+    answer(&b, MSG_REFUSED, 2);
+    assert_string_equal(b.told, "-");
+    tear_down(&b);
+}
+
 static void what_tells_of_an_end_goes_alone_when_no_other_comes(void **state)
 {
     struct bench b;
@@ -467,6 +493,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_a_turn_are_one_message),
         cmocka_unit_test(what_tells_of_an_end_rides_with_the_next_record),
+        cmocka_unit_test(what_is_needed_no_sooner_than_another_rides_and_is_told_before_it),
         cmocka_unit_test(what_tells_of_an_end_goes_alone_when_no_other_comes),
         cmocka_unit_test(a_batch_larger_than_a_message_is_split_between_records),
         cmocka_unit_test(who_waits_is_told_when_it_is_written_and_not_before),
