@@ -463,22 +463,12 @@ static enum exchange_state unrecordable(struct exchange *x, bool late)
     return EXCHANGE_REPLY;
 }
 
-/*
- * A CONNECT to where a connection lies open, for a name whose leaf is at hand, needs nobody: its record goes with that of the
- * first request in the tunnel, which is forwarded when both are written.
- */
-static bool needs_nobody(const struct exchange *x)
-{
-    return exchange_is_connect(x) && !x->reason && !vouch_is_due(x) && recorder_is_open(x->worker->recorder) &&
-           reach_is_at_hand(x);
-}
-
 static enum exchange_state begin_record(struct exchange *x)
 {
     if (x->reason)
         x->decision.allowed = false;
     admit_records(x);
-    if (needs_nobody(x)) {
+    if (reach_needs_nobody(x)) {
         x->recorded = true;
         evidence_decision(x, reach_opening(x->session));
         return EXCHANGE_CERTIFY;

@@ -168,9 +168,10 @@ static bool needs_no_leaf(const struct exchange *x)
     return x->decision.scheme == SCHEME_HTTP || leaves_find(w->leaves, x->request.host, loop_wall_s(w->loop));
 }
 
-bool reach_is_at_hand(const struct exchange *x)
+bool reach_needs_nobody(const struct exchange *x)
 {
-    return bucket_has_idle(x->bucket) && needs_no_leaf(x);
+    return exchange_is_connect(x) && !x->reason && !vouch_is_due(x) && recorder_is_open(x->worker->recorder) &&
+           bucket_has_idle(x->bucket) && needs_no_leaf(x);
 }
 
 static enum exchange_state begin_certify(struct exchange *x)

@@ -16,8 +16,11 @@ exchange_handler relay_on_forward;                                /* relay.c */
 exchange_handler websocket_on_socket;                             /* websocket.c */
 exchange_handler vouch_on_grant;                                  /* vouch.c */
 
-/* A CONNECT there asks neither porter nor keeper: a connection lies open, and the leaf is there. */
-bool reach_is_at_hand(const struct exchange *x);
+/*
+ * A CONNECT to where a connection lies open, for a name whose leaf is at hand, needs nobody: its record goes with that of the
+ * first request in the tunnel, which is forwarded when both are written.
+ */
+bool reach_needs_nobody(const struct exchange *x);
 /* To wait for the record of such a CONNECT, which is granted meanwhile: without it the session is cut. */
 struct record_wait *reach_opening(struct session *s);
 
