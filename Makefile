@@ -62,6 +62,8 @@ RUN_E2E = EXEAT=$(abspath $(B)/exeat) SANITIZED=$(SANITIZED) timeout -s INT -k 3
 E2E_SECONDS ?= 1200
 # They mostly wait: three processes for each processor. What measures (marked `alone`) runs after them, by itself.
 E2E_JOBS ?= $(shell expr $$(nproc) \* 3)
+# Each of these processes starts every program of the lab.
+LAB_JOBS ?= $(shell expr $$(nproc) + 1)
 E2E_PROGRAMS := $(patsubst %,$(B)/bench/%,load origin flood questions) $(B)/hostile $(B)/tests/exeat-clock
 # As many jobs as processors, unless the caller has said how many.
 JOBS = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
@@ -177,7 +179,7 @@ scenario: test-deps all ## the case behind this, with real programs: a canary le
 	@$(PYTHON) -B tests/lab/scenario.py $(SCENARIO) $(abspath $(B)/exeat)
 
 programs: test-deps all ## real programs, weak and hardened, answer as the audit's answer sheet says (PYTEST='-k squid')
-	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 -n $(E2E_JOBS) --dist loadfile $(PYTEST) tests/lab
+	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 -n $(LAB_JOBS) --dist loadfile $(PYTEST) tests/lab
 
 lab: test-deps all ## one of them for hand work: PROGRAM=squid SETTING=hardened (without: what there is)
 	@$(PYTHON) -B tests/lab/lab.py --exeat $(abspath $(B)/exeat) $(LAB) $(PROGRAM) $(SETTING)

@@ -455,6 +455,8 @@ def client_timeout(g):
 
 def gateway_stopping(g):
     wire = g.tunnel("registry.test", g.wide)
+    wire.send("GET /pkg/a HTTP/1.1\r\nHost: registry.test\r\n\r\n")
+    wire.response()  # the handshake is over for the gateway, too
     assert g.stop() == 0
     assert wire.is_closed()
     return recorded(g, "connection", "gateway_stopping")
