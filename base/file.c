@@ -96,7 +96,7 @@ static int open_beside(const char *path, mode_t mode, char **temporary, struct f
 
     *temporary = NULL;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        fault_set(why, FAULT_IO, "%s: it is no regular file, and nothing else is replaced", path);
+        fault_set(why, FAULT_IO, S_ISDIR(st.st_mode) ? "%s: Is a directory" : "%s: it is no regular file, and nothing else is replaced", path);
         return -1;
     }
     buf_printf(&name, "%s.new.%ld", path, (long)getpid());

@@ -229,8 +229,11 @@ def test_no_early_data(gateway, token, origins, tmp_path):
     """0-RTT could be played again: tickets allow none of it, and what is sent all the same is not read (RFC 8446 8)."""
     session, early = tmp_path / "session", tmp_path / "early"
     early.write_bytes(REQUEST % b"early")
-    first = s_client(gateway, token, "-tls1_3", "-sess_out", session, "-ign_eof", typed=REQUEST % b"first")
-    assert "HTTP/1.1 200" in first
+    for _ in range(20):  # a ticket comes now and then, to who has never shown one
+        first = s_client(gateway, token, "-tls1_3", "-sess_out", session, "-ign_eof", typed=REQUEST % b"first")
+        assert "HTTP/1.1 200" in first
+        if session.exists():
+            break
     seen = s_client(gateway, token, "-tls1_3", "-sess_in", session, "-early_data", early, "-ign_eof", typed=REQUEST % b"later")
     assert "HTTP/1.1 200" in seen and "Early data was accepted" not in seen
     assert "/pkg/early" not in [r.target for r in origins[0].requests]
