@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/asker.h"
+
 enum { TRIES = 2, EDNS_SIZE = 1232 };
 
 struct socket_watch {
@@ -18,6 +20,7 @@ struct socket_watch {
 struct resolver {
     struct loop *loop;
     ares_channel channel;
+    struct askers *askers;
     struct timer *timer; /* c-ares's own retries */
     struct socket_watch *sockets;
     int64_t timeout_ms;
@@ -148,6 +151,7 @@ struct resolver *resolver_new(struct loop *l, const struct resolver_settings *se
         return NULL;
     }
     r->loop = l;
+    r->askers = askers_new(r->channel, settings->closed, settings->arg);
     r->timer = timer_new(l, on_retry, r);
     r->timeout_ms = settings->timeout_ms;
     r->pending_max = settings->pending_max;
@@ -165,10 +169,17 @@ void resolver_free(struct resolver *r)
         return;
     r->ending = true;
     ares_destroy(r->channel);
+    askers_free(r->askers);
     while (r->sockets)
         drop_socket(&r->sockets);
     timer_free(r->timer);
     free(r);
+}
+
+void resolver_rest(struct resolver *r)
+{
+    ares_cancel(r->channel);
+    set_timer(r);
 }
 
 size_t resolver_pending(const struct resolver *r)

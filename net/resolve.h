@@ -7,17 +7,31 @@
 
 #include "net/addr.h"
 #include "net/loop.h"
+#include "net/meter.h"
 
 #define RESOLVE_MAX 32 /* addresses of one answer; what is over it is not looked at */
 
 struct resolver;
 struct resolve;
 
+/* A socket by which name servers were asked. */
+struct resolver_line {
+    struct addr server;
+    bool is_tcp;
+    uint64_t n_questions; /* messages that left, those that were sent again among them */
+    struct meter count;   /* by UDP: bytes of messages; by TCP as the kernel has it, each message with its length in front */
+};
+
+/* It is closed: once for each socket that anything left by, from the loop or from resolver_free and resolver_rest; line is borrowed. */
+typedef void resolver_closed(void *arg, const struct resolver_line *line);
+
 struct resolver_settings {
     const struct addr *servers; /* asked in this order, the next when one is silent or fails */
     size_t n_servers;
     int64_t timeout_ms; /* for a whole look-up, all servers and retries together */
     size_t pending_max; /* look-ups at once */
+    resolver_closed *closed; /* NULL: nobody counts */
+    void *arg;
 };
 
 struct resolved {
@@ -38,6 +52,8 @@ typedef void resolve_done(void *arg, const struct resolution *r);
 struct resolver *resolver_new(struct loop *l, const struct resolver_settings *settings, struct fault *why);
 /* Cancel the look-ups first: what is still under way ends without a callback. */
 void resolver_free(struct resolver *r);
+/* When nobody waits for anything any more: what c-ares still works on ends, and its sockets close. */
+void resolver_rest(struct resolver *r);
 /* Look-ups that c-ares still works on, cancelled ones included. */
 size_t resolver_pending(const struct resolver *r);
 

@@ -30,7 +30,8 @@ static struct broker {
     struct role_context *context;
     struct handoffs *handoffs;
     struct channel *keeper; /* NULL: it is not there */
-    struct asks *porter;    /* the clerk's */
+    struct asks *porter;    /* the clerk's, as is the recorder */
+    struct recorder *recorder;
     TAILQ_HEAD(deals, deal) deals;
     size_t n_deals;
 } broker;
@@ -146,7 +147,8 @@ static void begin(uint32_t id, const struct handoff *h, struct slice sandbox, st
     struct deal *d = must(calloc(1, sizeof *d));
     struct buf dial = {0}, request = {0};
     struct fault why = {0};
-    struct call_order order = {.porter = broker.porter, .dial = MSG_DIAL, .host = h->host, .answer_max = ANSWER_MAX, .wait_ms = DEAL_MS};
+    struct call_order order = {.porter = broker.porter, .recorder = broker.recorder, .service = service_name(h->endpoint), .dial = MSG_DIAL, .host = h->host,
+                                .answer_max = ANSWER_MAX, .wait_ms = DEAL_MS};
 
     d->id = id;
     d->host = strdup(h->host);
@@ -211,12 +213,13 @@ static void on_keeper_end(void *arg)
 
 static const struct channel_handler handler = {on_message, on_keeper_end};
 
-void broker_open(struct role_context *context, struct asks *porter)
+void broker_open(struct role_context *context, struct asks *porter, struct recorder *recorder)
 {
     if (broker.context)
         return;
     broker.context = context;
     broker.porter = porter;
+    broker.recorder = recorder;
     TAILQ_INIT(&broker.deals);
     broker_use();
 }

@@ -7,10 +7,11 @@
 #define PROXY_BROKER_H
 
 #include "proxy/asks.h"
+#include "proxy/recorder.h"
 #include "proxy/role.h"
 
-/* Works by the set that context holds now, and by each later one after broker_use. context and porter are kept. */
-void broker_open(struct role_context *context, struct asks *porter);
+/* Works by the set that context holds now, and by each later one after broker_use. context, porter and recorder are kept. */
+void broker_open(struct role_context *context, struct asks *porter, struct recorder *recorder);
 void broker_use(void);
 /* Takes fd: the channel. */
 void broker_attach_keeper(int fd);

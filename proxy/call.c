@@ -9,13 +9,15 @@
 
 #include "base/text.h"
 #include "net/stream.h"
+#include "proxy/outgoing.h"
 #include "proxy/role.h"
 
 struct call {
     struct loop *loop;
     call_done *done;
     void *arg;
-    char *host;
+    char *host, *service, *issuer, *address;
+    struct recorder *recorder;
     struct tls_client *trust;
     struct buf request; /* with secrets */
     struct ask *dial;
@@ -24,23 +26,39 @@ struct call {
     struct buf body;
     size_t answer_max;
     struct timer *timer;
-    bool no_porter;
+    bool no_porter, asked;
 };
+
+enum { ADDRESS_MAX = 64 };
 
 static const struct message_limits limits = {.head = 16384, .target = 1024, .n_fields = 64};
 
 /* ---- the end ---- */
 
+static void close_stream(struct call *c)
+{
+    const struct outgoing o = {.service = c->service, .issuer = c->issuer, .address = c->address, .exchanges = c->asked};
+    struct meter count;
+
+    if (!stream_close_counted(c->stream, false, &count))
+        return;
+    count.unsent = 0;
+    outgoing_record(c->recorder, &o, &count);
+}
+
 static void call_free(struct call *c)
 {
     ask_cancel(c->dial, MSG_DIAL_CANCEL);
-    stream_close(c->stream, false);
+    close_stream(c);
     message_free(c->answer);
     tls_client_free(c->trust);
     timer_free(c->timer);
     buf_wipe(&c->request);
     buf_wipe(&c->body);
     free(c->host);
+    free(c->service);
+    free(c->issuer);
+    free(c->address);
     free(c);
 }
 
@@ -67,7 +85,7 @@ static void finish(struct call *c)
     call_done *done = c->done;
     void *arg = c->arg;
 
-    stream_close(c->stream, false);
+    close_stream(c);
     c->stream = NULL;
     done(arg, message_head(c->answer), buf_slice(&c->body), NULL);
     call_free(c);
@@ -117,6 +135,7 @@ static void on_stream(void *arg, enum stream_event event)
     case STREAM_UP:
         stream_write(c->stream, buf_slice(&c->request));
         stream_flush(c->stream);
+        c->asked = true;
         buf_wipe(&c->request);
         break;
     case STREAM_DATA:
@@ -158,6 +177,7 @@ static void on_dialled(void *arg, uint16_t type, struct unpack *payload, int fd)
 
     c->dial = NULL;
     if (type == MSG_DIALLED && fd >= 0) {
+        c->address = text_copy(slice_cut(unpack_bytes(payload), 0, ADDRESS_MAX));
         begin_tls(c, fd);
         return;
     }
@@ -186,8 +206,10 @@ struct call *call_start(struct loop *loop, const struct call_order *order, call_
 
     if (!c)
         abort();
-    *c = (struct call){.loop = loop, .done = done, .arg = arg, .trust = order->trust, .answer_max = order->answer_max};
+    *c = (struct call){.loop = loop, .done = done, .arg = arg, .recorder = order->recorder, .trust = order->trust, .answer_max = order->answer_max};
     c->host = text_copy(slice_of(order->host));
+    c->service = order->service ? text_copy(slice_of(order->service)) : NULL;
+    c->issuer = order->issuer ? text_copy(slice_of(order->issuer)) : NULL;
     buf_append(&c->request, order->request);
     c->answer = message_new(MESSAGE_RESPONSE, &limits);
     message_expect(c->answer, false);

@@ -10,11 +10,14 @@
 #include "net/loop.h"
 #include "net/tls.h"
 #include "proxy/asks.h"
+#include "proxy/recorder.h"
 
 struct call;
 
 struct call_order {
     struct asks *porter;      /* kept */
+    struct recorder *recorder; /* kept: what went over the connection */
+    const char *service, *issuer; /* for that record: whose it is; one is NULL; borrowed */
     uint16_t dial;            /* MSG_DIAL or MSG_DIAL_KEYS, with this body behind its id; borrowed */
     struct slice dial_body;
     struct tls_client *trust; /* take */

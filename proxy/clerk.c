@@ -39,12 +39,14 @@ static struct clerk {
     struct console *console;
     int publish_fd, admin_fd;
     struct asks *porter;
+    struct recorder *recorder;
     struct question *questions;
     size_t n_questions;
     uint32_t last_id;
     struct metrics metrics;
     struct metrics_page *pages;
     struct revocations *revocations; /* services that are closed by hand */
+    bool stopping; /* nothing but its last records is of interest */
 } clerk = {.publish_fd = -1, .admin_fd = -1};
 
 static void *must(void *p)
@@ -239,18 +241,26 @@ static void open_shop(struct role_context *c)
     if (clerk.porter)
         return;
     clerk.porter = asks_new(c->loop, CALLS_MAX);
-    broker_open(c, clerk.porter);
-    locksmith_open(c, clerk.porter);
+    clerk.recorder = recorder_new(c->loop);
+    recorder_stamp(clerk.recorder, c->generation);
+    broker_open(c, clerk.porter, clerk.recorder);
+    locksmith_open(c, clerk.porter, clerk.recorder);
 }
 
 static void clerk_on_peer(struct role_context *c, enum role peer, int index, int fd)
 {
     (void)index;
+    if (clerk.stopping) {
+        close(fd);
+        return;
+    }
     open_shop(c);
     if (peer == ROLE_KEEPER)
         broker_attach_keeper(fd);
     else if (peer == ROLE_PORTER)
         asks_attach(clerk.porter, fd);
+    else if (peer == ROLE_SCRIBE)
+        recorder_attach(clerk.recorder, fd);
     else
         close(fd);
 }
@@ -297,7 +307,10 @@ static bool clerk_start(struct role_context *c, struct fault *why)
 static void clerk_adopt(struct role_context *c, const struct role_set *before)
 {
     (void)before;
+    if (clerk.stopping)
+        return;
     use_conf(c);
+    recorder_stamp(clerk.recorder, c->generation);
     broker_use();
     locksmith_use();
 }
@@ -306,6 +319,8 @@ static void clerk_on_control(struct role_context *c, enum role_message type, str
 {
     bool known = true;
 
+    if (clerk.stopping)
+        return;
     open_shop(c);
     if (type == MSG_ADMIN_ANSWER)
         on_answer(payload);
@@ -319,8 +334,17 @@ static void clerk_on_control(struct role_context *c, enum role_message type, str
         role_distrust(c, "a message the clerk does not know");
 }
 
+static void on_settled(void *arg)
+{
+    struct role_context *c = arg;
+
+    loop_stop(c->loop);
+}
+
 static void clerk_stop(struct role_context *c)
 {
+    open_shop(c);
+    clerk.stopping = true;
     broker_close();
     locksmith_close();
     asks_free(clerk.porter);
@@ -329,7 +353,7 @@ static void clerk_stop(struct role_context *c)
     console_free(clerk.console);
     clerk.publish = NULL;
     clerk.console = NULL;
-    loop_stop(c->loop);
+    recorder_settle(clerk.recorder, on_settled, c);
 }
 
 const struct role_ops clerk_ops = {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "proxy/arrival.h"
+#include "proxy/outgoing.h"
 #include "proxy/steps.h"
 
 static void put_text(struct record_writer *w, enum record_field f, const char *text)
@@ -296,23 +297,9 @@ void evidence_edge(struct worker *k, const struct exchange *x, const struct sigh
 
 void evidence_upstream(void *worker, const struct upstream *u, const struct meter *count)
 {
-    struct worker *k = worker;
-    struct record_writer w = recorder_begin(k->recorder, RECORD_UPSTREAM);
-    struct buf local = {0};
+    const struct outgoing o = {.service = u->service, .address = u->address, .exchanges = u->exchanges};
 
-    addr_text(&local, &count->local);
-    put_text(&w, FIELD_SERVICE, u->service);
-    put_text(&w, FIELD_ADDRESS, u->address);
-    record_text(&w, FIELD_LOCAL, buf_slice(&local));
-    record_number(&w, FIELD_EXCHANGES, u->exchanges);
-    record_number(&w, FIELD_TCP_SENT, (int64_t)count->sent);
-    record_number(&w, FIELD_TCP_RECEIVED, (int64_t)count->received);
-    if (count->resent)
-        record_number(&w, FIELD_TCP_RESENT, (int64_t)count->resent);
-    if (count->unsent)
-        record_number(&w, FIELD_TCP_UNSENT, (int64_t)count->unsent);
-    recorder_end(k->recorder, &w, NULL);
-    buf_free(&local);
+    outgoing_record(((struct worker *)worker)->recorder, &o, count);
 }
 
 void evidence_connection(struct session *s, enum reason reason, const char *detail)

@@ -41,6 +41,7 @@ struct job {
 static struct locksmith {
     struct role_context *context;
     struct asks *porter;
+    struct recorder *recorder;
     struct keysources *sources;
     struct keyring *ring;
     struct job *jobs;
@@ -217,8 +218,8 @@ static void write_request(const struct keysource *k, struct buf *out)
 static void fetch(struct job *j)
 {
     struct id id = id_new(loop_wall_ns(smith.context->loop) / 1000000);
-    struct call_order order = {.porter = smith.porter, .dial = MSG_DIAL_KEYS, .host = j->source->host, .answer_max = ANSWER_MAX,
-                               .wait_ms = CALL_MS};
+    struct call_order order = {.porter = smith.porter, .recorder = smith.recorder, .issuer = j->source->issuer, .dial = MSG_DIAL_KEYS,
+                               .host = j->source->host, .answer_max = ANSWER_MAX, .wait_ms = CALL_MS};
     struct buf dial = {0}, request = {0};
     struct fault why = {0};
 
@@ -373,12 +374,13 @@ void locksmith_use(void)
     keyring_keep(smith.ring, smith.context->conf);
 }
 
-void locksmith_open(struct role_context *context, struct asks *porter)
+void locksmith_open(struct role_context *context, struct asks *porter, struct recorder *recorder)
 {
     if (smith.context)
         return;
     smith.context = context;
     smith.porter = porter;
+    smith.recorder = recorder;
     smith.ring = keyring_new();
     locksmith_use();
 }

@@ -9,10 +9,11 @@
 
 #include "proxy/asks.h"
 #include "proxy/metrics.h"
+#include "proxy/recorder.h"
 #include "proxy/role.h"
 
-/* Works by the set that context holds now, and by each later one after locksmith_use. context and porter are kept. */
-void locksmith_open(struct role_context *context, struct asks *porter);
+/* Works by the set that context holds now, and by each later one after locksmith_use. context, porter and recorder are kept. */
+void locksmith_open(struct role_context *context, struct asks *porter, struct recorder *recorder);
 void locksmith_use(void);
 /* MSG_KEYS of the supervisor: what is in force, from before this process. False when it cannot be read. */
 bool locksmith_take(struct slice message);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proxy/outgoing.h"
+
 enum { PENDING_MAX = 4096, STAGGER_MS = 250, MARGIN_MS = 250, SERVERS_MAX = 8 };
 
 /*
@@ -26,10 +28,15 @@ static void *must(void *p)
 
 /* ---- the resolver ---- */
 
-static struct resolver *make_resolver(struct loop *loop, const struct conf_item *section, struct fault *why)
+static void on_line_closed(void *arg, const struct resolver_line *line)
+{
+    outgoing_record_line(arg, line);
+}
+
+static struct resolver *make_resolver(const struct office_ground *ground, const struct conf_item *section, struct fault *why)
 {
     struct addr servers[SERVERS_MAX];
-    struct resolver_settings settings = {.servers = servers, .pending_max = PENDING_MAX};
+    struct resolver_settings settings = {.servers = servers, .pending_max = PENDING_MAX, .closed = on_line_closed, .arg = ground->recorder};
 
     settings.timeout_ms = conf_number(section, "timeout");
     for (size_t i = 0; i < conf_list_count(section, "servers"); i++) {
@@ -44,10 +51,10 @@ static struct resolver *make_resolver(struct loop *loop, const struct conf_item 
             return NULL;
         }
     }
-    return resolver_new(loop, &settings, why);
+    return resolver_new(ground->loop, &settings, why);
 }
 
-static struct names *names_new(struct loop *loop, const struct conf_item *section, const struct office *before,
+static struct names *names_new(const struct office_ground *ground, const struct conf_item *section, const struct office *before,
                                struct fault *why)
 {
     struct names *n = must(calloc(1, sizeof *n));
@@ -61,7 +68,7 @@ static struct names *names_new(struct loop *loop, const struct conf_item *sectio
         n->holds++;
         return n;
     }
-    if ((n->resolver = make_resolver(loop, section, why)))
+    if ((n->resolver = make_resolver(ground, section, why)))
         return n;
     buf_free(&n->settings);
     free(n);
@@ -109,10 +116,16 @@ struct office *office_new(const struct office_ground *ground, const struct conf 
     *o = (struct office){.loop = ground->loop, .recorder = ground->recorder, .policy = policy, .bounds = ground->bounds,
                          .allowance = ground->allowance, .stagger_ms = STAGGER_MS, .holds = 1};
     o->timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
-    if ((o->sources = keysources_compile(conf, why)) && (o->names = names_new(ground->loop, conf_section(conf, "resolver"), before, why)))
+    if ((o->sources = keysources_compile(conf, why)) && (o->names = names_new(ground, conf_section(conf, "resolver"), before, why)))
         return o;
     office_free(o);
     return NULL;
+}
+
+void office_rest(struct office *o)
+{
+    if (o)
+        resolver_rest(o->names->resolver);
 }
 
 struct office *office_hold(struct office *o)

@@ -43,6 +43,8 @@ struct office *office_new(const struct office_ground *ground, const struct conf 
                           const struct office *before, struct fault *why);
 /* The policy, and what else is borrowed of its configuration, is about to go. */
 void office_forget(struct office *o);
+/* Nobody waits for anything any more: its name servers are left alone, and what went to them is recorded. NULL is fine. */
+void office_rest(struct office *o);
 struct office *office_hold(struct office *o);
 /* The last one frees it, at the end of the turn: a resolver may be on the stack. NULL is fine. */
 void office_release(struct office *o);

@@ -452,6 +452,9 @@ static void porter_stop(struct role_context *c)
     take_context(c);
     desk_close(&porter.desk);
     allowance_close(porter.allowance);
+    office_rest(porter.before);
+    office_rest(porter.office);
+    office_rest(porter.next);
     recorder_settle(porter.recorder, on_settled, c);
 }
 

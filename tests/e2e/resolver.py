@@ -104,11 +104,11 @@ SCRIPTS = {
 
 
 class Resolver:
-    def __init__(self):
-        self.tcp = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, ip="127.0.0.1", port=0):
+        self.tcp = socket.create_server((ip, port))
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(self.tcp.getsockname())
-        self.address = "127.0.0.1:%d" % self.tcp.getsockname()[1]
+        self.address = "%s:%d" % self.tcp.getsockname()
         self.asked = []  # (name, over TCP)
         self.serving = [threading.Thread(target=serve, daemon=True) for serve in (self.serve_udp, self.serve_tcp)]
         for thread in self.serving:

@@ -1,8 +1,8 @@
 """
 What breaks while the gateway is at work: a role dies or hangs, the journal cannot be written or is tampered with. In each
 row there is mixed traffic all the time. Clients get an answer that says so or a cut, never half an answer that looks whole
-and never silence; nothing reaches an origin that the journal has not allowed before; the gateway closes and says why, serves
-again by itself, and the journal verifies.
+and never silence; nothing reaches an origin that the journal has not allowed before, and no address is told by DNS that it has not;
+the gateway closes and says why, serves again by itself, and the journal verifies.
 """
 import contextlib
 import os
@@ -10,18 +10,23 @@ import resource
 import shutil
 import signal
 import subprocess
+import threading
 import time
+from contextlib import closing
 
 import pytest
 
 from conftest import BOTH, services
-from gateway import PATIENCE, Gateway, exeat, wait_until
+from dns import Client, addresses
+from gateway import PATIENCE, Gateway, exeat, free_port, wait_until
 from load import Load, Watch, metric, readiness, ready
+from resolver import GOOD, Resolver
 
 ROOT = os.geteuid() == 0
 N_WORKERS = 2
 # Deadlines short enough to be waited for, none so short that a busy machine meets it by accident.
 LIMITS = "limits: {hang-time: 2s, dial-time: 4s, handshake-time: 4s, response-time: 6s, body-time: 6s}"
+STEERED = "10.9.8.7"
 HANG = 30  # seconds in which every client has an answer or a cut, whatever happens
 
 
@@ -31,7 +36,10 @@ def gateway(tmp_path, origins, pki):
 
     def make(**more):
         listed = services(origins[0].port, origins[1].port, pki[0])
-        made.append(Gateway(tmp_path / "state", listed, extra=LIMITS, workers=N_WORKERS, **more))
+        dns = free_port()
+        extra = f'{LIMITS}\ndns: {{steer: {{address: "127.0.0.1:{dns}", answer: {STEERED}}}}}'
+        made.append(Gateway(tmp_path / "state", listed, extra=extra, workers=N_WORKERS, **more))
+        made[0].dns = dns
         return made[0]
 
     yield make
@@ -40,6 +48,36 @@ def gateway(tmp_path, origins, pki):
             g.process.kill()
             g.process.wait(PATIENCE)
         print(g.output().decode()[-6000:])
+
+
+class Questions:
+    """Somebody who asks a DNS listener all the time: the code of each answer, "lost" for none."""
+
+    def __init__(self, port, name):
+        self.port, self.name, self.heard, self.told, self.stopped = port, name, [], 0, False
+        self.thread = threading.Thread(target=self.ask, daemon=True)
+        self.thread.start()
+
+    def ask(self):
+        while not self.stopped:
+            with Client(self.port) as c:  # a late answer to the one before is not taken for this one's
+                c.socket.settimeout(1)
+                try:
+                    answer = c.ask(self.name)
+                except OSError:
+                    self.heard.append("lost")
+                    continue
+                self.told += bool(addresses(answer))
+                self.heard.append(answer.code)
+            time.sleep(0.02)
+
+    def wait_for(self, code, n=5):
+        seen = len(self.heard)
+        wait_until(lambda: self.heard[seen:].count(code) >= n, f"{code} from the DNS listener")
+
+    def stop(self):
+        self.stopped = True
+        self.thread.join(PATIENCE)
 
 
 # ---- what is done to it: each gives the way back, or None when the gateway finds that itself
@@ -191,12 +229,14 @@ ROW = {
     "keeper dies": (kill("keeper"), {(502, "certificate_unavailable")}, None),
     "scribe dies": (kill("scribe"), {NO_RECORD, CUT}, None),
     "clerk dies": (kill("clerk"), set(), None),
+    "usher dies": (kill("usher"), set(), None),
     "scribe dies in a line": (die_in_a_line, {NO_RECORD, CUT}, None),
     "worker hangs": (hang("worker"), {CUT}, None),
     "porter hangs": (hang("porter"), {(503, "porter_unavailable"), (504, "connect_timeout")}, None),
     "keeper hangs": (hang("keeper"), {(502, "certificate_unavailable"), (504, "connect_timeout")}, None),
     "scribe hangs": (hang("scribe"), {NO_RECORD, CUT}, None),
     "clerk hangs": (hang("clerk"), set(), None),
+    "usher hangs": (hang("usher"), set(), None),
     "disk full": (fill(0), {NO_RECORD, CUT}, "No space left on device"),
     "less than min-free": (fill(4 << 20), {NO_RECORD, CUT}, "journal.min-free"),
     "directory unwritable": (unwritable, {NO_RECORD, CUT}, "Permission denied"),
@@ -248,9 +288,10 @@ def test_under_load(gateway, origins, mounted, row):
     if row in ON_A_SMALL_DISK:
         mounted(g.directory / "journal")
     g.start()
-    watch, load = Watch(g, origins), Load(g, BOTH)
+    watch, load, questions = Watch(g, origins), Load(g, BOTH), Questions(g.dns, "registry.test")
     try:
         load.wait_for_good(8)
+        questions.wait_for("NOERROR")
         old = {role: g.pids(role) for role in ("worker", "porter", "keeper", "scribe", "clerk", "usher")}
         back = hit(g, watch)
         if says:
@@ -265,9 +306,12 @@ def test_under_load(gateway, origins, mounted, row):
             wait_until(lambda: len(g.pids(role)) == len(old[role]) and not set(old[role]) & set(g.pids(role)),
                        f"a new {role}")
         load.wait_for_good(8)
+        questions.wait_for("NOERROR")
     finally:
+        questions.stop()
         load.stop()
         watch.stop()
+    assert set(questions.heard) <= {"NOERROR", "SERVFAIL", "lost"}
     outcomes = load.outcomes()
     heard = {(status, reason) for _, status, reason, _ in outcomes} - {(200, None)}
     assert heard <= may_hear, [o for o in outcomes if o[1:3] in heard - may_hear][:5]
@@ -277,6 +321,7 @@ def test_under_load(gateway, origins, mounted, row):
     assert ready(g) == (200, {"ready": True})
     settled(g)
     assert g.stop() == 0
+    assert questions.told <= len(g.records(kind="question", action="allow"))
     assert set(watch.seen) <= {r["http"]["path"] for r in g.records(kind="decision", action="allow") if "path" in r["http"]}
     verify = exeat("log", "verify", config=g.config, check=False)
     assert verify.returncode == 0, verify.stdout + verify.stderr
@@ -319,6 +364,38 @@ def test_the_supervisor_dies_under_load(gateway, origins):
     assert ready(g) == (200, {"ready": True})
     assert g.stop() == 0 and g.verify()
     assert len(g.records(kind="boot")) == 2 and g.records(kind="lost", role="scribe", detail=TORN)
+
+
+def test_a_name_server_dies_under_load(tmp_path):
+    """What is told meanwhile is that nobody knows; the rest of the DNS listener and of the gateway does not notice."""
+    real, steer = free_port(), free_port()
+    names = Resolver()
+    g = Gateway(tmp_path / "state", """
+  named: {hosts: ["*.named.test"], plain-ports: [80], allow: ["GET /**"], scope: s, audit: "waived: test"}
+""", extra=f"""
+resolver: {{servers: ["{names.address}"], timeout: 400ms}}
+dns:
+  steer: {{address: "127.0.0.1:{steer}", answer: {STEERED}}}
+  real: {{address: "127.0.0.1:{real}", answer: real}}
+{LIMITS}""").start()
+    at_real, at_steer = Questions(real, "good.named.test"), Questions(steer, "good.named.test")
+    try:
+        at_real.wait_for("NOERROR")
+        names.close()
+        at_real.wait_for("SERVFAIL")
+        at_steer.wait_for("NOERROR")
+        assert ready(g) == (200, {"ready": True})
+        with closing(Resolver(port=int(names.address.rsplit(":")[-1]))):
+            at_real.wait_for("NOERROR")
+    finally:
+        at_real.stop()
+        at_steer.stop()
+    assert set(at_steer.heard) == {"NOERROR"} and set(at_real.heard) == {"NOERROR", "SERVFAIL"}
+    assert g.stop() == 0 and g.verify()
+    lookups = g.records(kind="lookup")
+    assert {r["reason"] for r in lookups if r["outcome"] == "failed"} <= {"name_timeout", "name_not_resolved"}
+    assert {r["addresses"] for r in lookups if r["outcome"] == "complete"} == {GOOD}
+    assert at_real.told <= len([r for r in lookups if r["outcome"] == "complete"])
 
 
 def settled(g):

@@ -101,7 +101,7 @@ static void check_addresses(struct told *t, const struct row *r)
 static struct resolver *make_resolver(struct loop *l, const struct addr *servers, size_t n, int64_t timeout_ms, size_t max)
 {
     struct fault why = {0};
-    struct resolver *r = resolver_new(l, &(struct resolver_settings){servers, n, timeout_ms, max}, &why);
+    struct resolver *r = resolver_new(l, &(struct resolver_settings){.servers = servers, .n_servers = n, .timeout_ms = timeout_ms, .pending_max = max}, &why);
 
     if (!r)
         print_error("%s\n", why.text);
@@ -243,7 +243,7 @@ static void test_no_server(void **state)
     struct fault why = {0};
 
     (void)state;
-    assert_null(resolver_new(l, &(struct resolver_settings){NULL, 0, 100, 1}, &why));
+    assert_null(resolver_new(l, &(struct resolver_settings){.timeout_ms = 100, .pending_max = 1}, &why));
     assert_int_equal(why.kind, FAULT_MISSING);
     loop_free(l);
 }
