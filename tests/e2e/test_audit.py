@@ -519,7 +519,7 @@ def test_a_check_that_there_is_not(tmp_path):
 
 
 @pytest.mark.parametrize("option", ["html", "sarif", "junit", "exchanges", "policy"])
-@pytest.mark.parametrize("path, says", [("nowhere/report", "No such file"), ("www", "no regular file"), ("/dev/null", "no regular file")])
+@pytest.mark.parametrize("path, says", [("nowhere/report", "No such file"), ("www", "Is a directory"), ("/dev/null", "no regular file")])
 def test_where_nothing_can_be_written_nothing_is_sent(tmp_path, option, path, says):
     (tmp_path / "www").mkdir(exist_ok=True)
     with serve(honest) as (port, heads):

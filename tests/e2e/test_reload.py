@@ -705,6 +705,9 @@ def test_records_of_the_last_moment_are_written(tmp_path, listed, origins):
     g = Gateway(tmp_path / "state", listed, workers=2).start()
     token = g.token(BOTH)
     tunnels = [g.tunnel("registry.test", token) for _ in range(40)]
+    for t in tunnels:  # so that each handshake is over for the gateway too
+        t.send("GET /pkg/a HTTP/1.1\r\nHost: registry.test\r\n\r\n")
+        assert t.response().status == 200
     assert g.stop() == 0
     assert all(t.is_closed() for t in tunnels)
     assert len(g.records(kind="connection", reason="gateway_stopping")) == 40
