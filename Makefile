@@ -180,6 +180,8 @@ scenario: test-deps all ## the case behind this, with real programs: a canary le
 
 programs: test-deps all ## real programs, weak and hardened, answer as the audit's answer sheet says (PYTEST='-k squid')
 	@EXEAT=$(abspath $(B)/exeat) $(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 -n $(LAB_JOBS) --dist loadfile $(PYTEST) tests/lab
+	@$(if $(PYTEST),:,EXEAT=$(abspath $(B)/exeat) CLIENTS=$$(ls -td $(abspath $(B))/lab/verdaccio-6.1.6-* | head -1) \
+	    $(PYTHON) -B -m pytest -q -p no:cacheprovider -o faulthandler_timeout=240 -k verdaccio tests/e2e/long_fronting.py)
 
 lab: test-deps all ## one of them for hand work: PROGRAM=squid SETTING=hardened (without: what there is)
 	@$(PYTHON) -B tests/lab/lab.py --exeat $(abspath $(B)/exeat) $(LAB) $(PROGRAM) $(SETTING)

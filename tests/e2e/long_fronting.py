@@ -1,6 +1,6 @@
 """
-Registries fronted without a proxy, with what takes long (make clients): docker's engine, by both kinds of listener, and verdaccio. Both registries
-know who asks, so that only the gateway's own credential opens them.
+Registries fronted without a proxy, with what takes long: verdaccio (make programs), and docker's engine by both kinds of listener (make clients). Both
+registries know who asks, so that only the gateway's own credential opens them.
 """
 import ctypes
 import json
@@ -85,7 +85,7 @@ def test_verdaccio_itself_gives_nothing_to_who_shows_nothing(here):
     assert refused.value.code == 401
 
 
-def test_npm_publishes_nothing_there(here, tmp_path):
+def test_npm_publishes_nothing_to_verdaccio(here, tmp_path):
     sandbox = Sandbox(here, "redirect", tmp_path)
     (tmp_path / "package.json").write_text(json.dumps({"name": "loot", "version": "1.0.0"}))
     assert "method_not_allowed" in sandbox.type(page("npm").replace("npm install some-package", "npm publish")).stderr
