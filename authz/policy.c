@@ -268,12 +268,17 @@ const char *service_host(const struct service *s, size_t i)
     return s->hosts.list[i];
 }
 
-bool service_is_below_suffix(const struct service *s, const char *host)
+bool service_lists_name(const struct service *s, const char *host)
 {
     for (size_t i = 0; i < s->hosts.count; i++)
         if (strcmp(s->hosts.list[i], host) == 0)
-            return false;
-    return true;
+            return true;
+    return false;
+}
+
+bool service_is_below_suffix(const struct service *s, const char *host)
+{
+    return !service_lists_name(s, host);
 }
 
 size_t service_address_count(const struct service *s)

@@ -48,6 +48,7 @@ bool service_is_plain_port(const struct service *s, uint16_t port);
 uint16_t service_plain_port(const struct service *s, size_t i); /* the same */
 size_t service_host_count(const struct service *s);
 const char *service_host(const struct service *s, size_t i); /* "npm.example" or "*.npm.example" */
+bool service_lists_name(const struct service *s, const char *host); /* by itself, not below a suffix */
 /* Of a host that it lists: by "*.suffix" alone? What stands in front of that is the client's to choose. */
 bool service_is_below_suffix(const struct service *s, const char *host);
 /* Fixed destinations, "10.1.2.3:8443"; when there are any, no look-up is made. */

@@ -291,14 +291,6 @@ static void put_place(const struct env *e, const struct client *c, const struct 
     buf_wipe(&line);
 }
 
-static bool lists(const struct service *s, const char *host)
-{
-    for (size_t i = 0; i < service_host_count(s); i++)
-        if (strcmp(service_host(s, i), host) == 0)
-            return true;
-    return false;
-}
-
 /* A line for each place that is listed by its name. False: none is. */
 static bool put_keeping(const struct env *e, const struct client *c, struct buf *out)
 {
@@ -310,9 +302,9 @@ static bool put_keeping(const struct env *e, const struct client *c, struct buf 
             const struct service *s = policy_service(e->policy, k);
             uint16_t port;
 
-            for (size_t at = 0; lists(s, hosts[i]) && (port = service_tls_port(s, at)); at++)
+            for (size_t at = 0; service_lists_name(s, hosts[i]) && (port = service_tls_port(s, at)); at++)
                 put_place(e, c, &(struct keeping_place){hosts[i], port, true}, out);
-            for (size_t at = 0; lists(s, hosts[i]) && (port = service_plain_port(s, at)); at++)
+            for (size_t at = 0; service_lists_name(s, hosts[i]) && (port = service_plain_port(s, at)); at++)
                 put_place(e, c, &(struct keeping_place){hosts[i], port, false}, out);
         }
     return buf_len(out) > 0;
