@@ -119,6 +119,12 @@ void record_text(struct record_writer *w, enum record_field f, struct slice text
     w->text_left -= front.len;
 }
 
+void record_text_if(struct record_writer *w, enum record_field f, const char *text)
+{
+    if (text && text[0])
+        record_text(w, f, slice_of(text));
+}
+
 void record_number(struct record_writer *w, enum record_field f, int64_t n)
 {
     uint64_t value = htole64((uint64_t)n);

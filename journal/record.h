@@ -43,6 +43,7 @@ struct record_writer {
 
 struct record_writer record_begin(struct buf *out, enum record_kind kind);
 void record_text(struct record_writer *w, enum record_field f, struct slice text); /* cut at 4096 bytes, marked by "..." */
+void record_text_if(struct record_writer *w, enum record_field f, const char *text); /* the same; NULL or "": nothing is put */
 void record_number(struct record_writer *w, enum record_field f, int64_t n);
 void record_bool(struct record_writer *w, enum record_field f, bool yes);
 void record_id(struct record_writer *w, enum record_field f, const struct id *id);

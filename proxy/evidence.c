@@ -7,20 +7,14 @@
 #include "proxy/outgoing.h"
 #include "proxy/steps.h"
 
-static void put_text(struct record_writer *w, enum record_field f, const char *text)
-{
-    if (text && text[0])
-        record_text(w, f, slice_of(text));
-}
-
 static void put_client(struct record_writer *w, const struct session *s)
 {
     record_number(w, FIELD_CONN, (int64_t)s->conn);
-    put_text(w, FIELD_LISTENER, s->listener);
-    put_text(w, FIELD_CLIENT, s->source_text);
+    record_text_if(w, FIELD_LISTENER, s->listener);
+    record_text_if(w, FIELD_CLIENT, s->source_text);
     if (s->arrival) {
-        put_text(w, FIELD_ARRIVAL, steer_way_name(s->arrival->way));
-        put_text(w, FIELD_MEANT, s->arrival->meant_text);
+        record_text_if(w, FIELD_ARRIVAL, steer_way_name(s->arrival->way));
+        record_text_if(w, FIELD_MEANT, s->arrival->meant_text);
     }
 }
 
@@ -28,8 +22,8 @@ static void put_identity(struct record_writer *w, const struct identity *i)
 {
     if (!i)
         return;
-    put_text(w, FIELD_SANDBOX, identity_sandbox(i));
-    put_text(w, FIELD_TOKEN_JTI, identity_jti(i));
+    record_text_if(w, FIELD_SANDBOX, identity_sandbox(i));
+    record_text_if(w, FIELD_TOKEN_JTI, identity_jti(i));
 }
 
 /* The whole of what the token says: once a tunnel, in the CONNECT's record, or once a connection to a transparent listener; again when another token comes. */
@@ -38,11 +32,11 @@ static void put_token(struct record_writer *w, const struct identity *i)
     put_identity(w, i);
     if (!i)
         return;
-    put_text(w, FIELD_TOKEN_ISS, identity_issuer(i));
-    put_text(w, FIELD_TOKEN_SUB, identity_subject(i));
-    put_text(w, FIELD_TOKEN_KID, identity_kid(i));
-    put_text(w, FIELD_TOKEN_CLIENT, identity_client_id(i));
-    put_text(w, FIELD_TOKEN_SCOPE, identity_scope(i));
+    record_text_if(w, FIELD_TOKEN_ISS, identity_issuer(i));
+    record_text_if(w, FIELD_TOKEN_SUB, identity_subject(i));
+    record_text_if(w, FIELD_TOKEN_KID, identity_kid(i));
+    record_text_if(w, FIELD_TOKEN_CLIENT, identity_client_id(i));
+    record_text_if(w, FIELD_TOKEN_SCOPE, identity_scope(i));
     record_number(w, FIELD_TOKEN_IAT, identity_issued_s(i));
     record_number(w, FIELD_TOKEN_EXP, identity_expires_s(i));
     record_hex(w, FIELD_TOKEN_SHA256, slice_make(identity_fingerprint(i), 32));
@@ -121,13 +115,13 @@ static void put_request(struct record_writer *w, const struct exchange *x)
         return;
     if (!x->secretive)
         record_text(w, FIELD_METHOD, slice_cut(x->head->method, 0, 32));
-    put_text(w, FIELD_VERSION, x->head->minor ? "1.1" : "1.0");
+    record_text_if(w, FIELD_VERSION, x->head->minor ? "1.1" : "1.0");
     if (!r->host[0])
         return;
     if (!r->connect)
-        put_text(w, FIELD_SCHEME, r->scheme == SCHEME_HTTPS ? "https" : "http");
+        record_text_if(w, FIELD_SCHEME, r->scheme == SCHEME_HTTPS ? "https" : "http");
     if (!x->secretive || x->session->tunnel.open)
-        put_text(w, FIELD_HOST, r->host);
+        record_text_if(w, FIELD_HOST, r->host);
     record_number(w, FIELD_PORT, r->port);
     if (x->secretive)
         return;
@@ -144,7 +138,7 @@ static void put_reason(struct record_writer *w, const struct exchange *x, enum r
 {
     record_reason(w, FIELD_REASON, x->reason ? x->reason : otherwise);
     if (!x->secretive)
-        put_text(w, FIELD_DETAIL, x->detail);
+        record_text_if(w, FIELD_DETAIL, x->detail);
 }
 
 void evidence_decision(struct exchange *x, struct record_wait *wait)
@@ -158,7 +152,7 @@ void evidence_decision(struct exchange *x, struct record_wait *wait)
     if (x->session->tunnel.open)
         record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
     put_client(&w, x->session);
-    put_text(&w, FIELD_ACTION, x->reason ? "deny" : "allow");
+    record_text_if(&w, FIELD_ACTION, x->reason ? "deny" : "allow");
     put_reason(&w, x, REASON_ALLOWED);
     if (lasts && x->session->token_told)
         put_identity(&w, x->identity);
@@ -166,8 +160,8 @@ void evidence_decision(struct exchange *x, struct record_wait *wait)
         put_token(&w, x->identity);
     x->session->token_told = x->session->token_told || lasts;
     if (x->decision.service)
-        put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
-    put_text(&w, FIELD_RULE, x->decision.rule);
+        record_text_if(&w, FIELD_SERVICE, service_name(x->decision.service));
+    record_text_if(&w, FIELD_RULE, x->decision.rule);
     if (x->decision.observed)
         record_bool(&w, FIELD_OBSERVED, true);
     put_request(&w, x);
@@ -200,10 +194,10 @@ void evidence_result(struct exchange *x, const char *outcome)
     if (x->session->tunnel.open && !x->request.connect)
         record_id(&w, FIELD_TUNNEL, &x->session->tunnel.id);
     record_number(&w, FIELD_CONN, (int64_t)x->session->conn);
-    put_text(&w, FIELD_SANDBOX, x->identity ? identity_sandbox(x->identity) : "");
+    record_text_if(&w, FIELD_SANDBOX, x->identity ? identity_sandbox(x->identity) : "");
     if (x->decision.service)
-        put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
-    put_text(&w, FIELD_OUTCOME, outcome);
+        record_text_if(&w, FIELD_SERVICE, service_name(x->decision.service));
+    record_text_if(&w, FIELD_OUTCOME, outcome);
     if (x->reason)
         put_reason(&w, x, x->reason);
     if (x->status)
@@ -229,10 +223,10 @@ void evidence_finding(struct exchange *x, const struct hit *hit, const char *pla
     record_reason(&w, FIELD_REASON, reason);
     put_identity(&w, x->identity);
     if (x->decision.service)
-        put_text(&w, FIELD_SERVICE, service_name(x->decision.service));
-    put_text(&w, FIELD_CANARY, hit->canary);
-    put_text(&w, FIELD_CANARY_ENCODING, hit->encoding);
-    put_text(&w, FIELD_CANARY_PLACE, place);
+        record_text_if(&w, FIELD_SERVICE, service_name(x->decision.service));
+    record_text_if(&w, FIELD_CANARY, hit->canary);
+    record_text_if(&w, FIELD_CANARY_ENCODING, hit->encoding);
+    record_text_if(&w, FIELD_CANARY_PLACE, place);
     record_number(&w, FIELD_CANARY_OFFSET, (int64_t)hit->from);
     recorder_end(x->worker->recorder, &w, NULL);
 }
@@ -242,10 +236,10 @@ void evidence_sum(struct worker *k, const struct party *p, const struct sum *s)
     struct record_writer w = recorder_begin(k->recorder, RECORD_LIMIT);
 
     record_id(&w, FIELD_ID, &s->id);
-    put_text(&w, FIELD_ACTION, "deny");
+    record_text_if(&w, FIELD_ACTION, "deny");
     record_reason(&w, FIELD_REASON, s->reason);
-    put_text(&w, FIELD_DETAIL, s->detail);
-    put_text(&w, p->kind == TALLY_SANDBOX ? FIELD_SANDBOX : FIELD_CLIENT, p->name);
+    record_text_if(&w, FIELD_DETAIL, s->detail);
+    record_text_if(&w, p->kind == TALLY_SANDBOX ? FIELD_SANDBOX : FIELD_CLIENT, p->name);
     record_number(&w, FIELD_LIMIT_COUNT, (int64_t)s->count);
     record_number(&w, FIELD_LIMIT_FIRST, s->first_s);
     record_number(&w, FIELD_LIMIT_LAST, s->last_s);
@@ -257,12 +251,12 @@ static void put_edge(struct record_writer *w, const struct sight *s)
 {
     const struct edge *e = &s->edge;
 
-    put_text(w, FIELD_EDGE_KIND, edge_kind_name(e->kind));
-    put_text(w, FIELD_EDGE_SCHEME, e->to.scheme);
-    put_text(w, FIELD_EDGE_HOST, e->to.host);
+    record_text_if(w, FIELD_EDGE_KIND, edge_kind_name(e->kind));
+    record_text_if(w, FIELD_EDGE_SCHEME, e->to.scheme);
+    record_text_if(w, FIELD_EDGE_HOST, e->to.host);
     if (e->to.port)
         record_number(w, FIELD_EDGE_PORT, e->to.port);
-    put_text(w, FIELD_EDGE_LISTED, s->listed);
+    record_text_if(w, FIELD_EDGE_LISTED, s->listed);
     record_bool(w, FIELD_EDGE_DECLARED, s->declared);
     if (s->refused)
         record_bool(w, FIELD_EDGE_REFUSED, true);
@@ -273,7 +267,7 @@ static void put_edge(struct record_writer *w, const struct sight *s)
     if (e->to.userinfo)
         record_bool(w, FIELD_EDGE_USERINFO, true);
     if (e->presigned)
-        put_text(w, FIELD_EDGE_SIGNED, e->signature.method[0] ? e->signature.method : "unknown");
+        record_text_if(w, FIELD_EDGE_SIGNED, e->signature.method[0] ? e->signature.method : "unknown");
     if (e->presigned && e->signature.lifetime_s >= 0)
         record_number(w, FIELD_EDGE_LIFETIME, e->signature.lifetime_s);
     record_number(w, FIELD_EDGE_COUNT, (int64_t)s->count);
@@ -287,10 +281,10 @@ void evidence_edge(struct worker *k, const struct exchange *x, const struct sigh
 
     record_id(&w, FIELD_ID, &s->id);
     if (x && x->identity)
-        put_text(&w, FIELD_SANDBOX, identity_sandbox(x->identity));
-    put_text(&w, FIELD_SERVICE, s->service);
-    put_text(&w, FIELD_DETAIL, s->edge.why);
-    put_text(&w, FIELD_HOST, s->host);
+        record_text_if(&w, FIELD_SANDBOX, identity_sandbox(x->identity));
+    record_text_if(&w, FIELD_SERVICE, s->service);
+    record_text_if(&w, FIELD_DETAIL, s->edge.why);
+    record_text_if(&w, FIELD_HOST, s->host);
     put_edge(&w, s);
     recorder_end(k->recorder, &w, NULL);
 }
@@ -310,8 +304,8 @@ void evidence_connection(struct session *s, enum reason reason, const char *deta
         record_id(&w, FIELD_TUNNEL, &s->tunnel.id);
     put_client(&w, s);
     record_reason(&w, FIELD_REASON, reason);
-    put_text(&w, FIELD_DETAIL, detail);
+    record_text_if(&w, FIELD_DETAIL, detail);
     put_identity(&w, s->identity ? s->identity : s->exchange ? s->exchange->identity : NULL);
-    put_text(&w, FIELD_HOST, s->arrival ? s->arrival->host : s->tunnel.host);
+    record_text_if(&w, FIELD_HOST, s->arrival ? s->arrival->host : s->tunnel.host);
     recorder_end(s->worker->recorder, &w, NULL);
 }

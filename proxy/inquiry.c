@@ -35,24 +35,18 @@ static int64_t now_ms(const struct usher *u)
 
 /* ---- records ---- */
 
-static void put_text(struct record_writer *w, enum record_field f, const char *text)
-{
-    if (text && text[0])
-        record_text(w, f, slice_of(text));
-}
-
 static void put_client(struct record_writer *w, const struct inquiry *i)
 {
     struct addr peer = {0};
     struct buf text = {0};
 
-    put_text(w, FIELD_LISTENER, i->from.outlet->name);
+    record_text_if(w, FIELD_LISTENER, i->from.outlet->name);
     addr_from_sockaddr(&peer, (const struct sockaddr *)&i->from.peer);
     addr_text(&text, &peer);
     record_text(w, FIELD_CLIENT, buf_slice(&text));
     buf_free(&text);
     if (i->patron->is_sandbox)
-        put_text(w, FIELD_SANDBOX, i->patron->name);
+        record_text_if(w, FIELD_SANDBOX, i->patron->name);
 }
 
 /* A name that carries a canary is not repeated. */
@@ -91,16 +85,16 @@ static void record(struct inquiry *i, struct record_wait *wait)
     const struct zone_verdict *v = &i->verdict;
 
     record_id(&w, FIELD_ID, &i->id);
-    put_text(&w, FIELD_ACTION, v->kind == ZONE_REFUSED ? "deny" : "allow");
+    record_text_if(&w, FIELD_ACTION, v->kind == ZONE_REFUSED ? "deny" : "allow");
     record_reason(&w, FIELD_REASON, v->reason);
-    put_text(&w, FIELD_DETAIL, v->detail);
+    record_text_if(&w, FIELD_DETAIL, v->detail);
     put_client(&w, i);
     if (v->service)
-        put_text(&w, FIELD_SERVICE, service_name(v->service));
+        record_text_if(&w, FIELD_SERVICE, service_name(v->service));
     put_question(&w, i);
     if (v->kind != ZONE_LOOK_UP)
-        put_text(&w, FIELD_DNS_CODE, dns_code_name(i->code));
-    put_text(&w, FIELD_DNS_TRANSPORT, i->from.talk ? "tcp" : "udp");
+        record_text_if(&w, FIELD_DNS_CODE, dns_code_name(i->code));
+    record_text_if(&w, FIELD_DNS_TRANSPORT, i->from.talk ? "tcp" : "udp");
     put_addresses(&w, i);
     recorder_end(i->usher->recorder, &w, wait);
 }
@@ -112,9 +106,9 @@ static void record_leak(struct inquiry *i)
     record_id(&w, FIELD_ID, &i->id);
     record_reason(&w, FIELD_REASON, REASON_CANARY_LEAK);
     put_client(&w, i);
-    put_text(&w, FIELD_CANARY, i->leak.canary);
-    put_text(&w, FIELD_CANARY_ENCODING, i->leak.encoding);
-    put_text(&w, FIELD_CANARY_PLACE, i->leak.place);
+    record_text_if(&w, FIELD_CANARY, i->leak.canary);
+    record_text_if(&w, FIELD_CANARY_ENCODING, i->leak.encoding);
+    record_text_if(&w, FIELD_CANARY_PLACE, i->leak.place);
     recorder_end(i->usher->recorder, &w, NULL);
     usher_count(i->usher, COUNTER_CANARY_HITS, 1);
 }
@@ -124,10 +118,10 @@ void inquiry_sum(struct usher *u, const struct patron *p, const struct sum *s)
     struct record_writer w = recorder_begin(u->recorder, RECORD_LIMIT);
 
     record_id(&w, FIELD_ID, &s->id);
-    put_text(&w, FIELD_ACTION, "deny");
+    record_text_if(&w, FIELD_ACTION, "deny");
     record_reason(&w, FIELD_REASON, s->reason);
-    put_text(&w, FIELD_DETAIL, s->detail);
-    put_text(&w, p->is_sandbox ? FIELD_SANDBOX : FIELD_CLIENT, p->name);
+    record_text_if(&w, FIELD_DETAIL, s->detail);
+    record_text_if(&w, p->is_sandbox ? FIELD_SANDBOX : FIELD_CLIENT, p->name);
     record_number(&w, FIELD_LIMIT_COUNT, (int64_t)s->count);
     record_number(&w, FIELD_LIMIT_FIRST, s->first_s);
     record_number(&w, FIELD_LIMIT_LAST, s->last_s);

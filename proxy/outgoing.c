@@ -1,11 +1,5 @@
 #include "proxy/outgoing.h"
 
-static void put_text(struct record_writer *w, enum record_field f, const char *text)
-{
-    if (text && text[0])
-        record_text(w, f, slice_of(text));
-}
-
 static void put_address(struct record_writer *w, enum record_field f, const struct addr *a)
 {
     struct buf text = {0};
@@ -29,9 +23,9 @@ void outgoing_record(struct recorder *r, const struct outgoing *o, const struct 
 {
     struct record_writer w = recorder_begin(r, RECORD_UPSTREAM);
 
-    put_text(&w, FIELD_SERVICE, o->service);
-    put_text(&w, FIELD_ISSUER, o->issuer);
-    put_text(&w, FIELD_ADDRESS, o->address);
+    record_text_if(&w, FIELD_SERVICE, o->service);
+    record_text_if(&w, FIELD_ISSUER, o->issuer);
+    record_text_if(&w, FIELD_ADDRESS, o->address);
     put_address(&w, FIELD_LOCAL, &count->local);
     record_number(&w, FIELD_EXCHANGES, o->exchanges);
     put_tcp(&w, count);
@@ -44,7 +38,7 @@ void outgoing_record_line(struct recorder *r, const struct resolver_line *line)
 
     put_address(&w, FIELD_ADDRESS, &line->server);
     put_address(&w, FIELD_LOCAL, &line->count.local);
-    put_text(&w, FIELD_DNS_TRANSPORT, line->is_tcp ? "tcp" : "udp");
+    record_text_if(&w, FIELD_DNS_TRANSPORT, line->is_tcp ? "tcp" : "udp");
     record_number(&w, FIELD_DNS_QUESTIONS, (int64_t)line->n_questions);
     if (line->is_tcp) {
         put_tcp(&w, &line->count);
