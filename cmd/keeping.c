@@ -44,22 +44,21 @@ static void put_place(const struct keeping_place *p, struct buf *out)
 
 static void fill_in(struct slice line, const struct keeping_place *p, const char *token, struct buf *out)
 {
-    static const char *const words[] = {"HOST", "PLACE", "SCHEME", "TOKEN"};
+    enum { HOST, PLACE, SCHEME, TOKEN, N_WORDS };
+    static const char *const words[N_WORDS] = {"HOST", "PLACE", "SCHEME", "TOKEN"};
 
     while (line.len) {
-        size_t i = 0, n = sizeof words / sizeof *words;
+        size_t i = 0;
 
-        while (i < n && !slice_starts(line, slice_of(words[i])))
+        while (i < N_WORDS && !slice_starts(line, slice_of(words[i])))
             i++;
-        if (i == 0 || i == 3)
-            buf_text(out, i ? token : p->host);
-        else if (i == 1)
+        if (i == PLACE)
             put_place(p, out);
-        else if (i == 2)
-            buf_text(out, p->is_tls ? "" : "http://");
+        else if (i < N_WORDS)
+            buf_text(out, i == HOST ? p->host : i == TOKEN ? token : p->is_tls ? "" : "http://");
         else
             buf_char(out, line.ptr[0]);
-        line = slice_from(line, i < n ? strlen(words[i]) : 1);
+        line = slice_from(line, i < N_WORDS ? strlen(words[i]) : 1);
     }
 }
 

@@ -62,9 +62,12 @@ static enum edge_kind edge_kind_of(struct slice name)
         {8, "location", EDGE_LOCATION}, {9, "report-to", EDGE_REPORT},       {16, "content-location", EDGE_CONTENT_LOCATION},
         {16, "www-authenticate", EDGE_AUTHENTICATE}, {19, "reporting-endpoints", EDGE_REPORT},
     };
-    const unsigned lengths = 1u << 4 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << 16 | 1u << 19;
+    static unsigned lengths; /* those that are above, a bit each */
 
-    if (name.len > 19 || !(lengths >> name.len & 1)) /* as most names */
+    if (!lengths)
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            lengths |= 1u << fields[i].len;
+    if (name.len > 31 || !(lengths >> name.len & 1)) /* as most names */
         return EDGE_NONE;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].len == name.len && slice_folds_alike(fields[i].name, name.ptr, name.len))

@@ -94,14 +94,16 @@ static void note_connection(struct deciding *d, struct slice list)
     while (slice_next(&list, ',', &piece) && ++d->n_options <= OPTIONS_MAX) {
         struct slice option = slice_trim(piece);
 
-        if (slice_equals_nocase(option, SLICE("close")))
+        if (slice_equals_nocase(option, SLICE("close"))) {
             d->close = true;
-        else if (slice_equals_nocase(option, SLICE("keep-alive")))
+        } else if (slice_equals_nocase(option, SLICE("keep-alive"))) {
             d->keep_alive = true;
-        else if (slice_equals_nocase(option, SLICE("upgrade")))
+        } else if (slice_equals_nocase(option, SLICE("upgrade"))) {
             d->upgrade = d->strange = true;
-        else
-            d->strange = true, d->forbidden = d->forbidden || is_end_to_end(option);
+        } else {
+            d->strange = true;
+            d->forbidden = d->forbidden || is_end_to_end(option);
+        }
     }
 }
 

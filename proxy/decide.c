@@ -323,13 +323,13 @@ static bool host_leaks(const struct exchange *x, struct hit *hit)
 static bool token_leaks(const struct exchange *x, struct hit *hit)
 {
     const struct token_context nowhere = {.listener = "", .now_s = loop_wall_s(x->worker->loop)};
-    const struct field *f = head_field(x->head, "authorization");
+    const struct field *f = service_strips_credentials(x->decision.service) ? NULL : head_field(x->head, "authorization");
     struct identity *i = NULL;
     struct buf scratch = {0};
     struct fault why = {0};
     struct slice token = {0};
 
-    if (!f || slice_equals_nocase(x->request.carrier, f->name) || service_strips_credentials(x->decision.service))
+    if (!f || slice_equals_nocase(x->request.carrier, f->name))
         return false;
     if (token_from_credentials(f->value, &scratch, &token, &why) && token_looks_like(token)) {
         identity_unref(verifier_check(x->worker->verifier, token, &nowhere, &why));
