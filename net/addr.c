@@ -200,6 +200,16 @@ bool addr_is_unspecified(const struct addr *a)
     return ip_len(a) && memcmp(a->ip, zero, ip_len(a)) == 0;
 }
 
+struct addr addr_plain(const struct addr *a)
+{
+    struct addr v4 = {.family = AF_INET, .port = a->port};
+
+    if (a->family != AF_INET6 || !embeds_ipv4(a->ip))
+        return *a;
+    memcpy(v4.ip, a->ip + 12, 4);
+    return v4;
+}
+
 bool addr_equals(const struct addr *a, const struct addr *b)
 {
     return a->port == b->port && addr_ip_equals(a, b);

@@ -28,6 +28,8 @@ bool addr_equals(const struct addr *a, const struct addr *b);
 /* 0.0.0.0 or ::, whatever the port. */
 bool addr_is_unspecified(const struct addr *a);
 bool addr_ip_equals(const struct addr *a, const struct addr *b);
+/* What it reaches: of an IPv4 address in IPv6 clothes (v4-mapped, RFC 4291 2.5.5.2; NAT64, RFC 6052 2.1) the one inside. */
+struct addr addr_plain(const struct addr *a);
 void addr_from_sockaddr(struct addr *out, const struct sockaddr *sa);
 /* Its length; 0 when the family has none. */
 socklen_t addr_to_sockaddr(const struct addr *a, struct sockaddr_storage *out);

@@ -41,25 +41,13 @@ void bounds_replace(struct bounds *b, struct bounds *by)
     free(by);
 }
 
-/* An IPv4 address in IPv6 clothes (v4-mapped, RFC 4291 2.5.5.2; NAT64, RFC 6052 2.1) as what it reaches. */
-static struct addr plain(const struct addr *a)
-{
-    static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff}, nat64[12] = {0, 0x64, 0xff, 0x9b};
-    struct addr v4 = {.family = AF_INET, .port = a->port};
-
-    if (a->family != AF_INET6 || (memcmp(a->ip, mapped, 12) != 0 && memcmp(a->ip, nat64, 12) != 0))
-        return *a;
-    memcpy(v4.ip, a->ip + 12, 4);
-    return v4;
-}
-
 static void add_own(struct bounds *b, const struct addr *a)
 {
     if (b->count == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 16;
         b->own = must(realloc(b->own, b->cap * sizeof *b->own));
     }
-    b->own[b->count++] = plain(a);
+    b->own[b->count++] = addr_plain(a);
 }
 
 void bounds_add_listener(struct bounds *b, const struct addr *listener)
@@ -98,7 +86,7 @@ struct addr *bounds_interfaces(size_t *n)
 
 static bool is_own(const struct bounds *b, const struct addr *a)
 {
-    struct addr real = plain(a);
+    struct addr real = addr_plain(a);
 
     for (size_t i = 0; i < b->count; i++)
         if (addr_equals(&b->own[i], &real))

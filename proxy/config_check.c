@@ -54,6 +54,9 @@ static bool check_resolver(const struct gateway_config *c, struct fault *why)
         if (!addr_parse(slice_of(text), &a) || a.port == 0)
             return conf_refuse(r, "servers", (int)i, why,
                                "resolver.servers: expected address and port such as 127.0.0.53:53, found \"%s\"", text);
+        a = addr_plain(&a);
+        if (addr_is_unspecified(&a))
+            return conf_refuse(r, "servers", (int)i, why, "resolver.servers: %s is every address, and no server's; name one", text);
     }
     if (conf_list_count(r, "servers") == 0)
         return conf_refuse(r, "servers", -1, why, "resolver.servers: name at least one name server");

@@ -29,10 +29,12 @@ const struct conf_section dns_section = {
 static bool read_address(const struct conf_item *item, struct zone *z, struct fault *why)
 {
     const char *text = conf_text(item, "address");
+    struct addr plain;
 
     if (!addr_parse(slice_of(text), &z->address))
         return conf_refuse(item, "address", -1, why, "dns.%s: expected an address and port such as 10.0.0.1:53, found \"%s\"", z->name, text);
-    if (addr_is_unspecified(&z->address))
+    plain = addr_plain(&z->address);
+    if (addr_is_unspecified(&plain))
         return conf_refuse(item, "address", -1, why, "dns.%s: %s is every address, and an answer would come from whichever the route has; "
                            "name one, and a dns.NAME more for each other", z->name, text);
     return true;
@@ -90,6 +92,26 @@ static bool is_apart(const struct conf *c, const struct conf_item *item, const s
     return true;
 }
 
+/* The porter's question would be one for the porter, and so on for ever. */
+static bool is_asked_by_us(const struct conf *c, const struct zone *z, struct fault *why)
+{
+    const struct conf_item *r = conf_section(c, "resolver");
+    struct addr server, here = addr_plain(&z->address);
+
+    for (size_t i = 0; i < conf_list_count(r, "servers"); i++) {
+        const char *text = conf_list_text(r, "servers", i);
+
+        if (!addr_parse(slice_of(text), &server))
+            continue;
+        server = addr_plain(&server);
+        if (server.port == 0 || !addr_equals(&server, &here))
+            continue;
+        return !conf_refuse(r, "servers", (int)i, why, "resolver.servers: %s is dns.%s, and the gateway would ask itself; name a server that "
+                            "knows where listed names are", text, z->name);
+    }
+    return false;
+}
+
 bool zones_compile(const struct conf *c, struct zones *out, struct fault *why)
 {
     size_t n = conf_count(c, "dns");
@@ -103,7 +125,8 @@ bool zones_compile(const struct conf *c, struct zones *out, struct fault *why)
 
         z->name = conf_name(item);
         z->sandbox = conf_text(item, "sandbox");
-        if (read_address(item, z, why) && read_answers(item, z, why) && read_ttl(item, z, why) && is_apart(c, item, out, z, why))
+        if (read_address(item, z, why) && read_answers(item, z, why) && read_ttl(item, z, why) && is_apart(c, item, out, z, why) &&
+            !is_asked_by_us(c, z, why))
             continue;
         zones_clear(out);
         return false;

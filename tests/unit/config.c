@@ -106,6 +106,7 @@ static struct gateway_config *must(const char *text)
 #define LISTEN "listen: {a: {address: \"127.0.0.1:3128\"}}\n"
 #define ISSUER "issuers: {ci: {jwks: ci.jwks}}\n"
 #define GOOD GATEWAY LISTEN ISSUER
+#define DNS(address, answer) "dns: {own: {address: \"" address "\", answer: \"" answer "\"}}\n"
 
 static void test_refusals(void **state)
 {
@@ -153,6 +154,24 @@ static void test_refusals(void **state)
          "ci.jwks: "},
         {"name server by name", GOOD "resolver: {servers: [dns.example]}\n",
          ":4:22: resolver.servers: expected address and port such as 127.0.0.53:53, found \"dns.example\""},
+        {"name server on every address", GOOD "resolver: {servers: [\"10.0.0.1:53\", \"0.0.0.0:53\"]}\n",
+         ":4:37: resolver.servers: 0.0.0.0:53 is every address, and no server's; name one"},
+        {"name server on every IPv6 address", GOOD "resolver: {servers: [\"[::]:53\"]}\n", ":4:22: resolver.servers: [::]:53 is every address"},
+        {"name server on every address, mapped", GOOD "resolver: {servers: [\"[::ffff:0.0.0.0]:53\"]}\n", ":4:22: resolver.servers: [::ffff:0.0.0.0]:53 is every"},
+        {"DNS listener on every address", GOOD DNS("0.0.0.0:53", "10.0.0.1"), ":4:22: dns.own: 0.0.0.0:53 is every address"},
+        {"DNS listener on every IPv6 address", GOOD DNS("[::]:53", "10.0.0.1"), ":4:22: dns.own: [::]:53 is every address"},
+        {"DNS listener on every address, mapped", GOOD DNS("[::ffff:0.0.0.0]:53", "10.0.0.1"), ":4:22: dns.own: [::ffff:0.0.0.0]:53 is "},
+        {"name server that is our own", GOOD "resolver: {servers: [\"10.0.0.1:53\"]}\n" DNS("10.0.0.1:53", "real"),
+         ":4:22: resolver.servers: 10.0.0.1:53 is dns.own, and the gateway would ask itself; name a server that knows where listed names are"},
+        {"own name server behind another's", GOOD "resolver: {servers: [\"10.0.0.2:53\", \"10.0.0.1:53\"]}\n" DNS("10.0.0.1:53", "real"),
+         ":4:37: resolver.servers: 10.0.0.1:53 is dns.own"},
+        {"own name server that only steers", GOOD "resolver: {servers: [\"10.0.0.1:53\"]}\n" DNS("10.0.0.1:53", "10.0.0.1"), ":4:22: resolver.servers"},
+        {"own name server, mapped", GOOD "resolver: {servers: [\"[::ffff:10.0.0.1]:53\"]}\n" DNS("10.0.0.1:53", "real"), ":4:22: resolver.servers"},
+        {"own name server behind NAT64", GOOD "resolver: {servers: [\"[64:ff9b::a00:1]:53\"]}\n" DNS("10.0.0.1:53", "real"), ":4:22: resolver.servers"},
+        {"own mapped DNS listener as name server", GOOD "resolver: {servers: [\"10.0.0.1:53\"]}\n" DNS("[::ffff:10.0.0.1]:53", "real"), ":4:22: resolver.servers"},
+        {"own IPv6 name server, written otherwise", GOOD "resolver: {servers: [\"[fd00:0::1]:53\"]}\n" DNS("[fd00::1]:53", "real"), ":4:22: resolver.servers"},
+        {"own name server at the default address", GOOD DNS("127.0.0.53:53", "real"),
+         ":1:1: resolver.servers: 127.0.0.53:53 is dns.own"},
         {"no name server", GOOD "resolver: {servers: []}\n", "resolver.servers: name at least one"},
         {"no time for a look-up", GOOD "resolver: {timeout: 0}\n", ":4:21: resolver.timeout"},
         {"only to observe leaks", GOOD "canaries: {on-leak: observe}\n",
