@@ -93,13 +93,22 @@ static size_t count_part(const struct audit *a, const struct part *p)
     return n;
 }
 
-/* visit each of the part, what weighs most first. */
-static void each(const struct audit *a, const struct part *p, void (*visit)(const struct audit_result *r, struct buf *out), struct buf *out)
+/* Visit those of the part, at most this many: what weighs most first, then what was seen before what was not asked. */
+static size_t each(const struct audit *a, const struct part *p, size_t most, void (*visit)(const struct audit_result *r, struct buf *out), struct buf *out)
 {
+    size_t n = 0;
+
     for (int s = SEVERITY_CRITICAL; s >= SEVERITY_INFO; s--)
-        for (size_t i = 0; i < audit_count(a); i++)
-            if ((int)audit_result(a, i)->check->severity == s && p->belongs(audit_result(a, i)))
-                visit(audit_result(a, i), out);
+        for (int asked = 1; asked >= 0; asked--)
+            for (size_t i = 0; i < audit_count(a) && n < most; i++) {
+                const struct audit_result *r = audit_result(a, i);
+
+                if ((int)r->check->severity != s || !p->belongs(r) || (r->finding.verdict != VERDICT_NOT_RUN) != asked)
+                    continue;
+                visit(r, out);
+                n++;
+            }
+    return n;
 }
 
 /* ---- the head of the page ---- */
@@ -128,19 +137,10 @@ static void put_reason(const struct audit_result *r, struct buf *out)
 
 static void put_reasons(const struct audit *a, size_t n, struct buf *out)
 {
-    size_t put = 0;
+    size_t put;
 
     buf_text(out, "<ul>\n");
-    for (int s = SEVERITY_CRITICAL; s >= SEVERITY_HIGH; s--)
-        for (int asked = 1; asked >= 0; asked--) /* what was seen before what was not asked */
-            for (size_t i = 0; i < audit_count(a) && put < LEAD_MAX; i++) {
-                const struct audit_result *r = audit_result(a, i);
-
-                if ((int)r->check->severity != s || !is_against(r) || (r->finding.verdict != VERDICT_NOT_RUN) != asked)
-                    continue;
-                put_reason(r, out);
-                put++;
-            }
+    put = each(a, &parts[1], LEAD_MAX, put_reason, out);
     if (n > put)
         buf_printf(out, "<li><a href=\"#against\">and %zu more</a></li>\n", n - put);
     buf_text(out, "</ul>\n");
@@ -351,7 +351,7 @@ static void put_part(const struct audit *a, const struct part *p, struct buf *ou
                    p->about);
     else
         buf_printf(out, "<p>%s</p>\n", p->about);
-    each(a, p, p->is_list ? put_line : put_card, out);
+    each(a, p, SIZE_MAX, p->is_list ? put_line : put_card, out);
     buf_text(out, p->is_list ? "</tbody></table>\n</section>\n" : "</section>\n");
 }
 

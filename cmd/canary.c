@@ -157,8 +157,8 @@ static const struct command new_command = {
     .name = "new",
     .summary = "mint synthetic secrets to be looked for",
     .help = "Prints the values, one a line, to be planted where a thief would look; what each is goes to standard "
-            "error. A request that carries one is stopped and recorded, whole or in base64. A gateway that runs "
-            "looks for them after exeat reload.\n\n"
+            "error. A request that carries one is stopped and recorded: as it is, in base64, hexadecimal, percent signs "
+            "and more, whole or in pieces. A gateway that runs looks for them after exeat reload.\n\n"
             "A value ends in a mark that follows from the rest: whoever finds one can be told that it is synthetic.",
     .examples = "exeat canary new --kind npm --sandbox vm1 >token",
     .options = new_options,

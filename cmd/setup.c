@@ -58,6 +58,8 @@ bool setup_service_parse(const char *text, struct setup_service *out, struct fau
     slice_next(&left, ',', &place);
     if (left.ptr)
         preset = left;
+    if (slice_find(place, '/') >= 0)
+        return fault_set(why, FAULT_USAGE, "--service %s: it wants a host, artifacts.corp or artifacts.corp:8443, not a URL", text);
     if ((colon = slice_find(place, ':')) >= 0) {
         port = slice_from(place, (size_t)colon + 1);
         place = slice_cut(place, 0, (size_t)colon);

@@ -91,6 +91,8 @@ static void print_part(struct buf *out, const char *title, const json_t *value, 
     buf_printf(out, "%s\n", title);
     if (text) {
         buf_printf(out, "%s\n\n", text);
+    } else if (raw.len == 0) {
+        buf_text(out, "not there\n\n");
     } else {
         buf_text(out, "not readable: ");
         text_json(out, slice_cut(raw, 0, 2000));

@@ -124,15 +124,20 @@ static int64_t choose_life_s(const struct invocation *inv, const struct issuer *
     return option_number(inv->options, "lifetime", most_ms < LIFETIME_MS ? most_ms : LIFETIME_MS) / 1000;
 }
 
+/* The key that signs, which must be one of those that the gateway verifies by. */
 static struct signer *load_signer(const struct conf_item *item, const struct issuer *issuer, struct fault *why)
 {
     char *path = key_path(item);
     struct signer *signer = NULL;
 
-    if (path)
-        signer = signer_load(path, why);
-    else
+    if (!path) {
         fault_set(why, FAULT_USAGE, "issuer %s has no `key`: it cannot issue on this machine", issuer_name(issuer));
+    } else if ((signer = signer_load(path, why)) && !issuer_key(issuer, slice_of(signer_kid(signer)))) {
+        fault_set(why, FAULT_USAGE, "the gateway would refuse what %s signs (%s): it belongs to no key in the set of issuer %s",
+                  path, reason_code(issuer_no_key(issuer)), issuer_name(issuer));
+        signer_free(signer);
+        signer = NULL;
+    }
     free(path);
     return signer;
 }

@@ -445,6 +445,10 @@ def test_reports_can_be_read(tmp_path):
     assert len(rules) == len(set(rules)) == 129 and all(rules[r["ruleIndex"]] == r["ruleId"] and r["message"]["text"] for r in run["results"])
     assert all((r["level"] == "none") == (r["kind"] != "fail") for r in run["results"])
     page = files["html"].read_text()
+    against = [c for s in ("critical", "high") for asked in (True, False) for c in report["checks"]
+               if c["against"] and c["severity"] == s and (c["verdict"] != "not-run") == asked]
+    assert [c["check"] for c in against if c["verdict"] != "not-run"] and [c["check"] for c in against if c["verdict"] == "not-run"]
+    assert re.findall(r'<article id="([A-Z]+-\d+)"', page)[:len(against)] == [c["check"] for c in against]
     assert "does not pass" in page and "<script" not in page and not re.search(r"(src|href)=\"(?!#|data:,\")", page)
     exchanges = [json.loads(line) for line in files["exchanges"].read_text().splitlines()]
     assert len([x for x in exchanges if x["answer"] != "not sent" and "shared" not in x]) == report["requests"] == len(heads)

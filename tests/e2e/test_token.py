@@ -91,6 +91,7 @@ def test_issue_refuses_a_key_that_is_not_in_the_set(state, tmp_path):
     (state / "issuer" / "local.key").write_bytes((tmp_path / "other" / "issuer" / "local.key").read_bytes())
     r = issue(state, check=False)
     assert r.returncode == 2 and r.stdout == "" and "token_key_unknown" in r.stderr
+    assert f"{state}/issuer/local.key" in r.stderr  # what is to be looked at
 
 
 # ---- inspect ----
@@ -125,6 +126,10 @@ def test_inspect_cannot_be_made_to_write_controls(state):
 @pytest.mark.parametrize("text, status", [("", 2), ("\n", 2), ("eyJh.b\n", 1), ("not a token", 1), ("a.b.c", 1)])
 def test_inspect_of_what_is_no_token(state, text, status):
     assert inspect(state, text).returncode == status
+
+
+def test_inspect_says_of_a_text_without_dots_that_there_is_nothing_to_read(state):
+    assert inspect(state, "not a token").stdout.startswith("HEADER\nnot there\n\nCLAIMS\nnot there\n")
 
 
 def test_inspect_without_a_configuration_still_shows_the_words(state, tmp_path):

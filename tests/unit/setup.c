@@ -52,7 +52,7 @@ static void test_services_refused(void **state)
         {"a port of letters", "npm=npm.example:https", "\"https\" is no port"},
         {"port zero", "npm=npm.example:0", "\"0\" is no port"},
         {"a port too high", "npm=npm.example:65536", "\"65536\" is no port"},
-        {"an URL", "npm=https://npm.example/", "is no port"},
+        {"an URL", "npm=https://npm.example/", "not a URL"},
         {"YAML in the host", "npm=a\"]}#.example", "--service npm=a"},
         {"YAML in the preset", "npm=npm.example,x: y", "there is no preset \"x: y\""},
         {"a preset that is none", "npm=npm.example,npm-raed", "there are npm-read, pypi-read, debian-read,"},
