@@ -181,16 +181,16 @@ static bool loosen(const struct request *r, struct buf *out)
 
 static const struct rule *find_deny(const struct service *s, const struct request *r)
 {
-    uint32_t method = methods_bit(&s->methods, r->method);
+    uint32_t method = methods_bit(&s->rules.methods, r->method);
     struct slice path = buf_slice(&r->path);
     const struct rule *found = NULL;
     struct buf loose = {0};
 
     if (loosen(r, &loose))
         path = buf_slice(&loose);
-    for (size_t i = 0; i < s->deny.count && !found; i++)
-        if (rule_denies(&s->deny.list[i], method, r, path))
-            found = &s->deny.list[i];
+    for (size_t i = 0; i < s->rules.deny.count && !found; i++)
+        if (rule_denies(&s->rules.deny.list[i], method, r, path))
+            found = &s->rules.deny.list[i];
     buf_free(&loose);
     return found;
 }
@@ -198,12 +198,12 @@ static const struct rule *find_deny(const struct service *s, const struct reques
 static bool check_deny(struct inquiry *q)
 {
     const struct service *s = q->d.service;
-    const struct rule *rule = s->deny.count ? find_deny(s, q->r) : NULL;
+    const struct rule *rule = s->rules.deny.count ? find_deny(s, q->r) : NULL;
 
-    if (s->deny.count == 0)
+    if (s->rules.deny.count == 0)
         return PASS(q, "there are none");
     if (!rule)
-        return PASS(q, "none of %zu matches", s->deny.count);
+        return PASS(q, "none of %zu matches", s->rules.deny.count);
     set_rule(q, rule);
     return refuse(q, REASON_DENIED_BY_RULE, "deny \"%.120s\"", rule->text);
 }
@@ -231,8 +231,8 @@ static bool fits_loosely(const struct service *s, uint32_t method, const struct 
     struct buf loose = {0};
     bool fits = !loosen(r, &loose);
 
-    for (size_t i = 0; i < s->allow.count && !fits; i++)
-        fits = rule_fits_loosely(&s->allow.list[i], method, r, buf_slice(&loose));
+    for (size_t i = 0; i < s->rules.allow.count && !fits; i++)
+        fits = rule_fits_loosely(&s->rules.allow.list[i], method, r, buf_slice(&loose));
     buf_free(&loose);
     return fits;
 }
@@ -241,10 +241,10 @@ static bool fits_loosely(const struct service *s, uint32_t method, const struct 
 static bool check_allow(struct inquiry *q)
 {
     const struct service *s = q->d.service;
-    uint32_t method = methods_bit(&s->methods, q->r->method), known = 0;
+    uint32_t method = methods_bit(&s->rules.methods, q->r->method), known = 0;
 
-    for (size_t i = 0; i < s->allow.count && q->fit != RULE_FITS; i++) {
-        const struct rule *rule = &s->allow.list[i];
+    for (size_t i = 0; i < s->rules.allow.count && q->fit != RULE_FITS; i++) {
+        const struct rule *rule = &s->rules.allow.list[i];
         size_t other = 0;
         enum rule_fit fit = rule_judge(rule, method, q->r, &other);
 

@@ -33,7 +33,7 @@ void service_make_marks(struct service *s, const struct conf_item *item)
     text = (struct buf){0};
     buf_printf(&text, "%s\n", s->name);
     conf_print_written(item, about_audits, &text);
-    add_rules(&text, "allow", &s->allow); /* those of the preset with them, which other versions may have others of */
-    add_rules(&text, "deny", &s->deny);
+    add_rules(&text, "allow", &s->rules.allow); /* those of the preset with them, which other versions may have others of */
+    add_rules(&text, "deny", &s->rules.deny);
     digest(&text, s->digest);
 }

@@ -1,11 +1,10 @@
-/* Compiles one service from its configuration; owns what it compiled. Knows no other service. */
+/* Compiles one service from its configuration; owns what it compiled. Knows no other service. Its rules: authz/ruleset.h. */
 #include "authz/service.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "authz/field.h"
-#include "authz/path.h"
 #include "authz/preset.h"
 #include "base/text.h"
 #include "net/addr.h"
@@ -212,115 +211,6 @@ static bool read_scope(const struct conf_item *item, struct service *s, struct f
     return true;
 }
 
-/* A bound value is a segment, spelt as paths are. */
-static char *canonical_segment(const char *text)
-{
-    struct buf path = {0};
-    char *segment = NULL;
-
-    buf_printf(&path, "/%s", text);
-    char *raw = buf_take_text(&path);
-
-    if (*text && !strchr(text, '/') && path_canonical(slice_of(raw), &path, NULL))
-        segment = text_copy(slice_from(buf_slice(&path), 1));
-    free(raw);
-    buf_free(&path);
-    return segment;
-}
-
-static bool read_binds(const struct conf_item *item, struct service *s, struct fault *why)
-{
-    size_t n = conf_map_count(item, "bind");
-
-    s->binds = must(calloc(n + 1, sizeof *s->binds));
-    for (size_t i = 0; i < n; i++) {
-        size_t n_values = conf_map_list_count(item, "bind", i);
-        struct bind *b = &s->binds[s->n_binds++];
-
-        b->name = copy(conf_map_name(item, "bind", i));
-        b->values = must(calloc(n_values + 1, sizeof *b->values));
-        for (size_t j = 0; j < n_values; j++) {
-            const char *text = conf_map_list_text(item, "bind", i, j);
-
-            if (!(b->values[b->count] = canonical_segment(text)))
-                return conf_refuse(item, "bind", -1, why, "%s: \"%s\" is not one segment of a path", b->name, text);
-            b->count++;
-        }
-    }
-    return true;
-}
-
-static bool add_rule(struct service *s, struct rules *to, const char *text, bool loose, struct fault *why)
-{
-    to->list = must(reallocarray(to->list, to->count + 1, sizeof *to->list));
-    return rule_parse(&to->list[to->count++], text, &s->methods, loose, s->binds, s->n_binds, why);
-}
-
-static bool read_rule_list(const struct conf_item *item, const char *key, struct service *s, struct rules *to,
-                           struct fault *why)
-{
-    for (size_t i = 0; i < conf_list_count(item, key); i++) {
-        struct fault bad = {0};
-
-        if (!add_rule(s, to, conf_list_text(item, key, i), to == &s->deny, &bad))
-            return conf_refuse(item, key, (int)i, why, "%s", bad.text);
-    }
-    return true;
-}
-
-/* Those of a preset, in the folder that preset-path names. */
-static bool add_preset_rules(const struct conf_item *item, struct service *s, struct rules *to, const char *const *rules,
-                             struct fault *why)
-{
-    const char *folder = conf_text(item, "preset-path");
-    struct fault bad = {0};
-    bool ok = true;
-
-    for (; ok && *rules; rules++) {
-        const char *path = strchr(*rules, '/');
-        struct buf text = {0};
-        char *whole;
-
-        buf_printf(&text, "%.*s%s%s", (int)(path - *rules), *rules, folder, path);
-        whole = buf_take_text(&text);
-        ok = add_rule(s, to, whole, true, &bad);
-        free(whole);
-    }
-    return ok || conf_refuse(item, "preset-path", -1, why, "%s", bad.text);
-}
-
-static bool check_preset_path(const struct conf_item *item, const struct service *s, struct fault *why)
-{
-    struct slice folder = slice_of(conf_text(item, "preset-path"));
-
-    if (folder.len == 0)
-        return true;
-    if (!s->preset)
-        return conf_refuse(item, "preset-path", -1, why, "it says where a preset's rules are: say which preset");
-    if (folder.ptr[0] != '/' || slice_ends(folder, SLICE("/")) || strpbrk(folder.ptr, "*{}? "))
-        return conf_refuse(item, "preset-path", -1, why, "expected a folder such as /npm or /api/npm/all, without wildcards, found \"%s\"",
-                           folder.ptr);
-    return true;
-}
-
-static bool read_rules(const struct conf_item *item, struct service *s, struct fault *why)
-{
-    if (!check_preset_path(item, s, why) || !read_rule_list(item, "allow", s, &s->allow, why) ||
-        !read_rule_list(item, "deny", s, &s->deny, why))
-        return false;
-    if (s->preset && s->allow.count == 0 && !add_preset_rules(item, s, &s->allow, s->preset->allow, why))
-        return false;
-    if (s->preset && !add_preset_rules(item, s, &s->deny, s->preset->deny, why))
-        return false;
-    for (size_t i = 0; i < s->n_binds; i++)
-        if (!s->binds[i].used)
-            return conf_refuse(item, "bind", -1, why, "no allow rule captures {%s}", s->binds[i].name);
-    if (s->allow.count == 0 && !conf_bool(item, "observe"))
-        return conf_refuse(item, "allow", -1, why,
-                           "the service has no rules: say allow: [\"GET,HEAD /**\"], or a preset");
-    return true;
-}
-
 static bool check_field(const struct conf_item *item, int i, const char *name, const struct service *s,
                         struct fault *why)
 {
@@ -358,16 +248,6 @@ static bool read_fields(const struct conf_item *item, struct service *s, struct 
     return true;
 }
 
-static bool rules_only_read(const struct service *s)
-{
-    uint32_t reads = methods_bit(&s->methods, SLICE("GET")) | methods_bit(&s->methods, SLICE("HEAD"));
-
-    for (size_t i = 0; i < s->allow.count; i++)
-        if (s->allow.list[i].methods & ~reads)
-            return false;
-    return s->allow.count > 0;
-}
-
 static void read_limits(const struct conf_item *item, struct service *s)
 {
     if (conf_is_written(item, "body"))
@@ -375,7 +255,7 @@ static void read_limits(const struct conf_item *item, struct service *s)
     else if (s->preset)
         s->body = s->preset->body;
     else
-        s->body = rules_only_read(s) ? 0 : BODY_DEFAULT;
+        s->body = ruleset_only_reads(&s->rules) ? 0 : BODY_DEFAULT;
     if (conf_is_written(item, "target"))
         s->target = (uint64_t)conf_number(item, "target");
     else
@@ -387,7 +267,7 @@ static bool read_audit(const struct conf_item *item, struct service *s, struct f
     struct slice audit = slice_of(conf_text(item, "audit"));
 
     if (audit.len && (!slice_starts(audit, SLICE("waived:")) || slice_trim(slice_from(audit, 7)).len == 0))
-        return conf_refuse(item, "audit", -1, why, "expected \"waived: REASON\", found \"%.*s\"", SLICE_ARG(audit));
+        return conf_refuse(item, "audit", -1, why, "expected \"waived: REASON\", found \"%.*s\"; left out, an audit must have passed (exeat audit)", SLICE_ARG(audit));
     s->audit = text_copy(audit);
     s->audit_max_age_ms = conf_number(item, "audit-max-age");
     return acceptances_read(item, &s->accepts, why);
@@ -494,7 +374,7 @@ struct service *service_compile(const struct conf_item *item, size_t index, stru
     s->websocket = strcmp(conf_text(item, "websocket"), "allow") == 0;
     s->enforces_edges = strcmp(conf_text(item, "handoff-edges"), "enforce") == 0;
     if (read_hosts(item, s, why) && read_destinations(item, s, why) && read_ports(item, s, why) && read_addresses(item, s, why) &&
-        read_scope(item, s, why) && read_own_field(item, s, why) && check_own_field(item, s, why) && read_binds(item, s, why) && read_rules(item, s, why) &&
+        read_scope(item, s, why) && read_own_field(item, s, why) && check_own_field(item, s, why) && ruleset_read(&s->rules, item, s->preset, why) &&
         read_fields(item, s, why) && read_audit(item, s, why)) {
         read_limits(item, s);
         service_make_marks(s, item);
@@ -502,24 +382,6 @@ struct service *service_compile(const struct conf_item *item, size_t index, stru
     }
     service_free(s);
     return NULL;
-}
-
-static void rules_free(struct rules *r)
-{
-    for (size_t i = 0; i < r->count; i++)
-        rule_clear(&r->list[i]);
-    free(r->list);
-}
-
-static void binds_free(struct service *s)
-{
-    for (size_t i = 0; i < s->n_binds; i++) {
-        for (size_t j = 0; j < s->binds[i].count; j++)
-            free(s->binds[i].values[j]);
-        free(s->binds[i].values);
-        free(s->binds[i].name);
-    }
-    free(s->binds);
 }
 
 void service_free(struct service *s)
@@ -535,9 +397,7 @@ void service_free(struct service *s)
     free(s->ca_file);
     free(s->own_field);
     free(s->scope);
-    rules_free(&s->allow);
-    rules_free(&s->deny);
-    binds_free(s);
+    ruleset_clear(&s->rules);
     free(s->destinations);
     free(s->audit);
     acceptances_clear(&s->accepts);

@@ -7,7 +7,7 @@
 
 #include "authz/destination.h"
 #include "authz/policy.h"
-#include "authz/rule.h"
+#include "authz/ruleset.h"
 
 enum { SERVICE_PORTS_MAX = 64 };
 
@@ -23,11 +23,6 @@ struct texts {
     size_t count;
 };
 
-struct rules {
-    struct rule *list;
-    size_t count;
-};
-
 struct service {
     char *name;
     size_t index;
@@ -39,10 +34,7 @@ struct service {
     bool allow_private;
     char *ca_file;
     char *scope;
-    struct methods methods;
-    struct rules allow, deny;
-    struct bind *binds;
-    size_t n_binds;
+    struct ruleset rules;
     enum service_credentials credentials;
     char *own_field; /* that the gateway puts in itself; NULL: none */
     bool strips_ranges; /* whole answers only */
