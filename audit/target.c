@@ -419,3 +419,20 @@ void target_url(const struct target *t, size_t i, struct buf *out)
     target_authority(t, i, out);
     buf_text(out, t->base[i].path);
 }
+
+void credential_field(const struct credential *c, struct buf *out)
+{
+    bool is_basic = c->form == CREDENTIAL_BASIC || c->form == CREDENTIAL_PROXY_BASIC;
+    bool is_proxy = c->form == CREDENTIAL_PROXY_BEARER || c->form == CREDENTIAL_PROXY_BASIC;
+
+    if (!c->secret)
+        return;
+    if (c->form == CREDENTIAL_FIELD)
+        buf_printf(out, "%s: ", c->field);
+    else
+        buf_printf(out, "%sAuthorization: %s ", is_proxy ? "Proxy-" : "", is_basic ? "Basic" : "Bearer");
+    if (is_basic)
+        text_base64(out, secret_slice(c->secret));
+    else
+        buf_append(out, secret_slice(c->secret));
+}

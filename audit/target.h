@@ -80,5 +80,7 @@ bool target_finds(const struct target *t, struct slice url, unsigned *base, stru
 void target_url(const struct target *t, size_t i, struct buf *out);
 /* "host:port", or "host" on the scheme's own port, of base i. */
 void target_authority(const struct target *t, size_t i, struct buf *out);
+/* The field that carries a credential: "Authorization: Bearer ..." (wiped by the caller). Nothing when there is none. */
+void credential_field(const struct credential *c, struct buf *out);
 
 #endif

@@ -10,22 +10,20 @@
 
 #include "audit/curl.h"
 #include "audit/ferry.h"
+#include "audit/wording.h"
 #include "base/clock.h"
 #include "base/text.h"
 
 enum { TUNNEL_WAIT_MS = 400 };
 
 struct transport {
-    const struct target *target;
+    struct way way; /* base: of the probe that is sent */
     CURL *curl;
     char *agent;
     int64_t timeout_ms;
-    const struct base_url *base; /* of the probe that is sent */
-    const struct addr *gateway;  /* NULL: directly */
-    const char *leave_token, *gateway_ca; /* each may be NULL */
+    const char *gateway_ca;      /* may be NULL */
     struct ferry *ferry;         /* NULL: by its address */
     struct buf refusal;          /* the last head that came, of a tunnel too */
-    bool is_bare;                /* without the manifest's credentials */
     struct turn *x;
     char error[CURL_ERROR_SIZE]; /* what libcurl says of the probe that is sent */
     EVP_MD_CTX *sent, *received;
@@ -37,7 +35,7 @@ struct transport *transport_new(const struct target *t, const char *agent, struc
 
     if (!s || !(s->sent = EVP_MD_CTX_new()) || !(s->received = EVP_MD_CTX_new()))
         abort();
-    s->target = t;
+    s->way.target = t;
     s->agent = text_copy(slice_of(agent));
     s->timeout_ms = conf_number(manifest_section(t->manifest, "reach"), "timeout");
     if (s->timeout_ms < 100)
@@ -50,9 +48,9 @@ struct transport *transport_new(const struct target *t, const char *agent, struc
 
 void transport_through(struct transport *s, const struct addr *gateway, const char *token, const char *ca, bool is_bare)
 {
-    s->gateway = gateway;
-    s->is_bare = is_bare;
-    s->leave_token = token;
+    s->way.gateway = gateway;
+    s->way.is_bare = is_bare;
+    s->way.leave_token = token;
     s->gateway_ca = ca;
     s->ferry = NULL;
 }
@@ -130,170 +128,21 @@ static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sock
     if (s->ferry)
         return ferry_socket(s->ferry);
     addr_from_sockaddr(&a, &to->addr);
-    if (purpose != CURLSOCKTYPE_IPCXN || !addr_equals(&a, s->gateway ? s->gateway : &s->base->at) || !manifest_reaches(s->target->manifest, &a))
+    if (purpose != CURLSOCKTYPE_IPCXN || !addr_equals(&a, s->way.gateway ? s->way.gateway : &s->way.base->at) || !manifest_reaches(s->way.target->manifest, &a))
         return CURL_SOCKET_BAD;
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* ---- the request ---- */
-
-void credential_field(const struct credential *c, struct buf *out)
-{
-    bool is_basic = c->form == CREDENTIAL_BASIC || c->form == CREDENTIAL_PROXY_BASIC;
-    bool is_proxy = c->form == CREDENTIAL_PROXY_BEARER || c->form == CREDENTIAL_PROXY_BASIC;
-
-    if (!c->secret)
-        return;
-    if (c->form == CREDENTIAL_FIELD)
-        buf_printf(out, "%s: ", c->field);
-    else
-        buf_printf(out, "%sAuthorization: %s ", is_proxy ? "Proxy-" : "", is_basic ? "Basic" : "Bearer");
-    if (is_basic)
-        text_base64(out, secret_slice(c->secret));
-    else
-        buf_append(out, secret_slice(c->secret));
-}
-
-static void credentials_of(const struct transport *s, const struct probe *p, struct buf *out)
-{
-    const struct credential *first = &s->target->first;
-    bool to_proxy = first->form == CREDENTIAL_PROXY_BASIC || first->form == CREDENTIAL_PROXY_BEARER;
-
-    if (s->is_bare && p->who != WHO_TOKEN && p->who != WHO_JUNK)
-        return;
-    if (p->who == WHO_FIRST) {
-        credential_field(first, out);
-    } else if (p->who == WHO_SECOND) {
-        credential_field(&s->target->second, out);
-    } else if (p->who == WHO_TOKEN) {
-        buf_printf(out, "%sAuthorization: Bearer %s", to_proxy ? "Proxy-" : "", p->token);
-    } else if (p->who == WHO_JUNK) {
-        const char *form = first->form == CREDENTIAL_BASIC || first->form == CREDENTIAL_PROXY_BASIC ? "Basic ZXhlYXQ6bm9ib2R5LWdhdmUtdGhpcy1vdXQ="
-                                                                                                      : "Bearer nobody-gave-this-out-0123456789";
-
-        if (first->form == CREDENTIAL_FIELD)
-            buf_printf(out, "%s: nobody-gave-this-out-0123456789", first->field);
-        else
-            buf_printf(out, "%sAuthorization: %s", to_proxy ? "Proxy-" : "", form);
-    }
-}
-
-/* It begins with a scheme: one within a path is the path's. */
-static bool is_whole_url(const char *path)
-{
-    return slice_starts(slice_of(path), SLICE("http://")) || slice_starts(slice_of(path), SLICE("https://"));
-}
-
-/* A gateway is asked for whole URLs where there is no TLS; what is one already, and CONNECT, it is asked as it is. */
-static bool is_asked_whole(const struct transport *s)
-{
-    return s->gateway && !s->base->tls;
-}
-
-/* What stands in the request line. */
-static void target_of(const struct transport *s, const struct probe *p, struct buf *out)
-{
-    if (is_asked_whole(s) && p->path[0] == '/') {
-        buf_text(out, "http://");
-        target_authority(s->target, (unsigned)(s->base - s->target->base), out);
-    }
-    if (!p->is_bare && !is_whole_url(p->path))
-        buf_text(out, s->base->path);
-    buf_text(out, p->path);
-}
-
-static void host_of(const struct transport *s, const struct probe *p, struct buf *out)
-{
-    struct slice url = slice_of(p->path);
-
-    if (p->host) {
-        buf_text(out, p->host);
-    } else if (!p->is_bare && is_whole_url(p->path)) {
-        ptrdiff_t slash;
-
-        url = slice_from(url, (size_t)slice_search(url, SLICE("://")) + 3);
-        slash = slice_find(url, '/');
-        buf_append(out, slice_cut(url, 0, slash < 0 ? url.len : (size_t)slash));
-    } else {
-        target_authority(s->target, (unsigned)(s->base - s->target->base), out);
-    }
-}
-
-static bool has_field(const struct probe *p, const char *name)
-{
-    for (size_t i = 0; i < TURN_FIELDS_MAX && p->fields[i]; i++)
-        if (slice_starts_nocase(slice_of(p->fields[i]), slice_of(name)) && p->fields[i][strlen(name)] == ':')
-            return true;
-    return false;
-}
-
-static void add(struct curl_slist **list, const char *line)
-{
-    struct curl_slist *longer = curl_slist_append(*list, line);
-
-    if (!longer)
-        abort();
-    *list = longer;
-}
-
-static struct curl_slist *fields_of(const struct transport *s, const struct probe *p)
-{
-    struct curl_slist *list = NULL;
-    struct buf line = {0};
-    char *text;
-
-    buf_text(&line, "Host: ");
-    host_of(s, p, &line);
-    text = buf_take_text(&line);
-    add(&list, text);
-    free(text);
-    credentials_of(s, p, &line);
-    if (buf_len(&line)) {
-        text = buf_take_text(&line);
-        add(&list, text);
-        explicit_bzero(text, strlen(text));
-        free(text);
-    }
-    if (is_asked_whole(s) && s->leave_token) {
-        buf_printf(&line, "Proxy-Authorization: Bearer %s", s->leave_token);
-        text = buf_take_text(&line);
-        add(&list, text);
-        explicit_bzero(text, strlen(text));
-        free(text);
-    }
-    if (p->body_type) {
-        buf_printf(&line, "Content-Type: %s", p->body_type);
-        text = buf_take_text(&line);
-        add(&list, text);
-        free(text);
-    }
-    for (size_t i = 0; i < TURN_FIELDS_MAX && p->fields[i]; i++)
-        add(&list, p->fields[i]);
-    if (!has_field(p, "Connection"))
-        add(&list, "Connection: close"); /* some end an answer of unknown length only then */
-    if (!has_field(p, "Expect"))
-        add(&list, "Expect:"); /* libcurl's own is left out */
-    return list;
-}
-
-static void wipe(struct curl_slist *list)
-{
-    for (struct curl_slist *l = list; l; l = l->next)
-        explicit_bzero(l->data, strlen(l->data));
-    curl_slist_free_all(list);
-}
+/* ---- the handle ---- */
 
 static struct curl_slist *pin(const struct transport *s)
 {
     struct buf line = {0};
     struct curl_slist *list = NULL;
-    char *text;
 
-    buf_printf(&line, "%s:%u:", s->base->host, s->base->at.port);
-    addr_ip_text(&line, &s->base->at);
-    text = buf_take_text(&line);
-    add(&list, text);
-    free(text);
+    buf_printf(&line, "%s:%u:", s->way.base->host, s->way.base->at.port);
+    addr_ip_text(&line, &s->way.base->at);
+    wording_add(&list, &line);
     return list;
 }
 
@@ -304,24 +153,21 @@ static struct curl_slist *tunnel(struct transport *s)
     struct buf line = {0};
     char *text;
 
-    if (!s->gateway || !s->base->tls)
+    if (!s->way.gateway || !s->way.base->tls)
         return NULL;
     buf_text(&line, "http://");
-    addr_text(&line, s->gateway);
+    addr_text(&line, s->way.gateway);
     text = buf_take_text(&line);
     curl_easy_setopt(s->curl, CURLOPT_PROXY, text);
     free(text);
     curl_easy_setopt(s->curl, CURLOPT_NOPROXY, "");
     curl_easy_setopt(s->curl, CURLOPT_HTTPPROXYTUNNEL, 1L);
     curl_easy_setopt(s->curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-    if (s->leave_token)
-        buf_printf(&line, "Proxy-Authorization: Bearer %s", s->leave_token);
+    if (s->way.leave_token)
+        buf_printf(&line, "Proxy-Authorization: Bearer %s", s->way.leave_token);
     else
         buf_text(&line, "Proxy-Connection:"); /* a list it must be: libcurl's own field is left out */
-    text = buf_take_text(&line);
-    add(&fields, text);
-    explicit_bzero(text, strlen(text));
-    free(text);
+    wording_add(&fields, &line);
     curl_easy_setopt(s->curl, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
     curl_easy_setopt(s->curl, CURLOPT_PROXYHEADER, fields);
     if (s->gateway_ca)
@@ -333,17 +179,17 @@ static void prepare(struct transport *s, const struct probe *p, const struct cur
 {
     CURL *c = s->curl;
     struct buf url = {0};
-    const char *ca = target_text(s->target, "ca-file");
+    const char *ca = target_text(s->way.target, "ca-file");
     char *text;
 
     curl_easy_reset(c);
     s->error[0] = 0;
     curl_easy_setopt(c, CURLOPT_ERRORBUFFER, s->error);
-    buf_text(&url, s->base->tls ? "https://" : "http://");
-    if (is_asked_whole(s))
-        addr_text(&url, s->gateway);
+    buf_text(&url, s->way.base->tls ? "https://" : "http://");
+    if (wording_is_whole(&s->way))
+        addr_text(&url, s->way.gateway);
     else
-        target_authority(s->target, (unsigned)(s->base - s->target->base), &url);
+        wording_authority(&s->way, &url);
     buf_char(&url, '/');
     text = buf_take_text(&url);
     curl_easy_setopt(c, CURLOPT_URL, text);
@@ -398,7 +244,7 @@ static enum outcome outcome_of(CURLcode code, const struct turn *x)
 
 static void send_plain(struct transport *s, const struct probe *p)
 {
-    struct curl_slist *fields = fields_of(s, p), *pinned = pin(s), *gateways;
+    struct curl_slist *fields = wording_fields(&s->way, p), *pinned = pin(s), *gateways;
     struct buf target = {0};
     long status = 0;
     CURLcode code;
@@ -408,7 +254,7 @@ static void send_plain(struct transport *s, const struct probe *p)
     buf_clear(&s->refusal);
     prepare(s, p, pinned);
     gateways = tunnel(s);
-    target_of(s, p, &target);
+    wording_target(&s->way, p, &target);
     text = buf_take_text(&target);
     curl_easy_setopt(c, CURLOPT_REQUEST_TARGET, text);
     curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
@@ -437,29 +283,14 @@ static void send_plain(struct transport *s, const struct probe *p)
         buf_append(&s->x->head, buf_slice(&s->refusal));
     }
     s->x->status = (int)status;
-    wipe(gateways);
+    wording_wipe(gateways);
     explicit_bzero(text, strlen(text));
     free(text);
-    wipe(fields);
+    wording_wipe(fields);
     curl_slist_free_all(pinned);
 }
 
 /* ---- by hand: CONNECT, whose answer has no end ---- */
-
-static void head_of(const struct transport *s, const struct probe *p, struct buf *out)
-{
-    struct curl_slist *fields = fields_of(s, p);
-
-    buf_printf(out, "%s ", s->x->method);
-    target_of(s, p, out);
-    buf_text(out, " HTTP/1.1\r\n");
-    for (const struct curl_slist *l = fields; l; l = l->next)
-        if (slice_find(slice_of(l->data), ':') + 1 != (ptrdiff_t)strlen(l->data))
-            buf_printf(out, "%s\r\n", l->data);
-    buf_printf(out, "User-Agent: %s\r\n\r\n", s->agent);
-    buf_append(out, p->body);
-    wipe(fields);
-}
 
 static bool wait_for(curl_socket_t fd, short events, int64_t until_ms)
 {
@@ -525,7 +356,8 @@ static enum outcome converse(struct transport *s, const struct probe *p, curl_so
     CURLcode code = CURLE_OK;
     bool sent;
 
-    head_of(s, p, &head);
+    wording_head(&s->way, p, x->method, s->agent, &head);
+    buf_append(&head, p->body);
     sent = write_all(s, fd, buf_slice(&head), until_ms);
     buf_wipe(&head);
     while (sent && code == CURLE_OK && slice_search(buf_slice(&x->head), SLICE("\r\n\r\n")) < 0 && buf_len(&x->head) < TURN_HEAD_MAX)
@@ -557,7 +389,7 @@ static void send_by_hand(struct transport *s, const struct probe *p)
         code = curl_easy_getinfo(s->curl, CURLINFO_ACTIVESOCKET, &fd);
     s->x->outcome = code == CURLE_OK ? converse(s, p, fd) : outcome_of(code, s->x);
     curl_slist_free_all(pinned);
-    wipe(gateways);
+    wording_wipe(gateways);
     /* The connection belongs to the handle: a new one closes it. */
     curl_easy_cleanup(s->curl);
     if (!(s->curl = curl_easy_init()))
@@ -579,10 +411,10 @@ struct turn *transport_send(struct transport *s, const struct probe *p)
     int64_t begun_ms = clock_mono_ms();
     struct turn *x = turn_new(p);
 
-    assert(p->base < s->target->n_base);
+    assert(p->base < s->way.target->n_base);
     s->x = x;
-    s->base = &s->target->base[p->base];
-    if (!target_sends(s->target, x->method)) {
+    s->way.base = &s->way.target->base[p->base];
+    if (!target_sends(s->way.target, x->method)) {
         x->outcome = OUTCOME_METHOD;
         return x;
     }

@@ -27,7 +27,5 @@ void transport_through(struct transport *s, const struct addr *gateway, const ch
  * here and there, for such a listener has one itself.
  */
 void transport_ferried(struct transport *s, struct ferry *f, const char *token, const char *ca, bool is_bare);
-/* The field that carries a credential: "Authorization: Bearer ..." (wiped by the caller). Nothing when there is none. */
-void credential_field(const struct credential *c, struct buf *out);
 
 #endif
