@@ -1,5 +1,5 @@
 /*
- * libcurl, looked for when an audit begins. After curl_begin() those functions of <curl/curl.h> may be called that transport.c and wording.c use.
+ * libcurl, looked for when an audit begins. After curl_begin() those functions of <curl/curl.h> may be called that transport.c uses.
  * The libraries that libcurl needs are in no other process of ours.
  */
 #ifndef AUDIT_CURL_H

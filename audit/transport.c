@@ -135,21 +135,42 @@ static curl_socket_t on_socket(void *arg, curlsocktype purpose, struct curl_sock
 
 /* ---- the handle ---- */
 
+/* A list of these texts, each ended by a NUL (give: wipe); lines is empty and wiped then. */
+static struct curl_slist *list_of(struct buf *lines)
+{
+    struct curl_slist *list = NULL, *longer;
+    struct slice left = buf_slice(lines), line;
+
+    while (slice_next(&left, '\0', &line) && line.len) {
+        if (!(longer = curl_slist_append(list, line.ptr)))
+            abort();
+        list = longer;
+    }
+    buf_wipe(lines);
+    return list;
+}
+
+static void wipe(struct curl_slist *list)
+{
+    for (struct curl_slist *l = list; l; l = l->next)
+        explicit_bzero(l->data, strlen(l->data));
+    curl_slist_free_all(list);
+}
+
 static struct curl_slist *pin(const struct transport *s)
 {
     struct buf line = {0};
-    struct curl_slist *list = NULL;
 
     buf_printf(&line, "%s:%u:", s->way.base->host, s->way.base->at.port);
     addr_ip_text(&line, &s->way.base->at);
-    wording_add(&list, &line);
-    return list;
+    buf_char(&line, '\0');
+    return list_of(&line);
 }
 
 /* Through a tunnel, which libcurl makes; fields (give) are for the gateway alone. */
 static struct curl_slist *tunnel(struct transport *s)
 {
-    struct curl_slist *fields = NULL;
+    struct curl_slist *fields;
     struct buf line = {0};
     char *text;
 
@@ -167,7 +188,8 @@ static struct curl_slist *tunnel(struct transport *s)
         buf_printf(&line, "Proxy-Authorization: Bearer %s", s->way.leave_token);
     else
         buf_text(&line, "Proxy-Connection:"); /* a list it must be: libcurl's own field is left out */
-    wording_add(&fields, &line);
+    buf_char(&line, '\0');
+    fields = list_of(&line);
     curl_easy_setopt(s->curl, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);
     curl_easy_setopt(s->curl, CURLOPT_PROXYHEADER, fields);
     if (s->gateway_ca)
@@ -242,21 +264,13 @@ static enum outcome outcome_of(CURLcode code, const struct turn *x)
     }
 }
 
-static void send_plain(struct transport *s, const struct probe *p)
+/* What libcurl is to ask, and who hears of the answer. */
+static void put_request(struct transport *s, const struct probe *p, const struct curl_slist *fields, const char *target)
 {
-    struct curl_slist *fields = wording_fields(&s->way, p), *pinned = pin(s), *gateways;
-    struct buf target = {0};
-    long status = 0;
-    CURLcode code;
+    struct slice method = slice_of(s->x->method);
     CURL *c = s->curl;
-    char *text;
 
-    buf_clear(&s->refusal);
-    prepare(s, p, pinned);
-    gateways = tunnel(s);
-    wording_target(&s->way, p, &target);
-    text = buf_take_text(&target);
-    curl_easy_setopt(c, CURLOPT_REQUEST_TARGET, text);
+    curl_easy_setopt(c, CURLOPT_REQUEST_TARGET, target);
     curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
     curl_easy_setopt(c, CURLOPT_USERAGENT, s->agent);
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, fields);
@@ -267,26 +281,51 @@ static void send_plain(struct transport *s, const struct probe *p)
     curl_easy_setopt(c, CURLOPT_VERBOSE, 1L);
     curl_easy_setopt(c, CURLOPT_DEBUGFUNCTION, on_trace);
     curl_easy_setopt(c, CURLOPT_DEBUGDATA, s);
-    if (p->body.len || slice_is(slice_of(s->x->method), "POST") || slice_is(slice_of(s->x->method), "PUT")) {
+    if (p->body.len || slice_is(method, "POST") || slice_is(method, "PUT")) {
         curl_easy_setopt(c, CURLOPT_POSTFIELDSIZE, (long)p->body.len);
         curl_easy_setopt(c, CURLOPT_POSTFIELDS, p->body.ptr ? p->body.ptr : "");
     }
-    if (slice_is(slice_of(s->x->method), "HEAD"))
+    if (slice_is(method, "HEAD"))
         curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
     curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, s->x->method);
-    code = curl_easy_perform(c);
-    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+}
+
+/* The gateway's answer to the CONNECT, when it refused the tunnel, stands for that of the service. */
+static void take_refusal(struct transport *s, long *status)
+{
+    if (*status || curl_easy_getinfo(s->curl, CURLINFO_HTTP_CONNECTCODE, status) != CURLE_OK || *status == 0 || *status / 100 == 2)
+        return;
+    s->x->outcome = OUTCOME_ANSWERED;
+    buf_clear(&s->x->head);
+    buf_append(&s->x->head, buf_slice(&s->refusal));
+}
+
+static void send_plain(struct transport *s, const struct probe *p)
+{
+    struct curl_slist *fields, *pinned = pin(s), *gateways;
+    struct buf target = {0}, lines = {0};
+    long status = 0;
+    CURLcode code;
+    char *text;
+
+    wording_fields(&s->way, p, &lines);
+    fields = list_of(&lines);
+    wording_target(&s->way, p, &target);
+    text = buf_take_text(&target);
+    buf_clear(&s->refusal);
+    prepare(s, p, pinned);
+    gateways = tunnel(s);
+    put_request(s, p, fields, text);
+    code = curl_easy_perform(s->curl);
+    curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
     s->x->outcome = is_early_refusal(p, code, status) ? OUTCOME_ANSWERED : outcome_of(code, s->x);
-    if (gateways && s->x->outcome != OUTCOME_ANSWERED && status == 0 && curl_easy_getinfo(c, CURLINFO_HTTP_CONNECTCODE, &status) == CURLE_OK && status / 100 != 2 && status) {
-        s->x->outcome = OUTCOME_ANSWERED; /* the gateway's refusal of the tunnel */
-        buf_clear(&s->x->head);
-        buf_append(&s->x->head, buf_slice(&s->refusal));
-    }
+    if (gateways && s->x->outcome != OUTCOME_ANSWERED)
+        take_refusal(s, &status);
     s->x->status = (int)status;
-    wording_wipe(gateways);
+    wipe(gateways);
     explicit_bzero(text, strlen(text));
     free(text);
-    wording_wipe(fields);
+    wipe(fields);
     curl_slist_free_all(pinned);
 }
 
@@ -389,7 +428,7 @@ static void send_by_hand(struct transport *s, const struct probe *p)
         code = curl_easy_getinfo(s->curl, CURLINFO_ACTIVESOCKET, &fd);
     s->x->outcome = code == CURLE_OK ? converse(s, p, fd) : outcome_of(code, s->x);
     curl_slist_free_all(pinned);
-    wording_wipe(gateways);
+    wipe(gateways);
     /* The connection belongs to the handle: a new one closes it. */
     curl_easy_cleanup(s->curl);
     if (!(s->curl = curl_easy_init()))

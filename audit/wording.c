@@ -1,8 +1,6 @@
 /* Owns what a probe says. Must not know how it is sent. */
 #include "audit/wording.h"
 
-#include <curl/curl.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -83,69 +81,55 @@ static bool has_field(const struct probe *p, const char *name)
     return false;
 }
 
-static void add(struct curl_slist **list, const char *line)
+/* Texts end with a NUL, as all of them do: what a field holds otherwise is the probe's business. */
+static void add(struct buf *out, const char *line)
 {
-    struct curl_slist *longer = curl_slist_append(*list, line);
-
-    if (!longer)
-        abort();
-    *list = longer;
+    buf_append(out, slice_make(line, strlen(line) + 1));
 }
 
-void wording_add(struct curl_slist **list, struct buf *line)
+void wording_fields(const struct way *w, const struct probe *p, struct buf *out)
 {
-    char *text = buf_take_text(line);
+    size_t before;
 
-    add(list, text);
-    explicit_bzero(text, strlen(text));
-    free(text);
-}
-
-struct curl_slist *wording_fields(const struct way *w, const struct probe *p)
-{
-    struct curl_slist *list = NULL;
-    struct buf line = {0};
-
-    buf_text(&line, "Host: ");
-    host_of(w, p, &line);
-    wording_add(&list, &line);
-    credentials_of(w, p, &line);
-    if (buf_len(&line))
-        wording_add(&list, &line);
+    buf_text(out, "Host: ");
+    host_of(w, p, out);
+    buf_char(out, '\0');
+    before = buf_len(out);
+    credentials_of(w, p, out);
+    if (buf_len(out) > before)
+        buf_char(out, '\0');
     if (wording_is_whole(w) && w->leave_token) {
-        buf_printf(&line, "Proxy-Authorization: Bearer %s", w->leave_token);
-        wording_add(&list, &line);
+        buf_printf(out, "Proxy-Authorization: Bearer %s", w->leave_token);
+        buf_char(out, '\0');
     }
     if (p->body_type) {
-        buf_printf(&line, "Content-Type: %s", p->body_type);
-        wording_add(&list, &line);
+        buf_printf(out, "Content-Type: %s", p->body_type);
+        buf_char(out, '\0');
     }
     for (size_t i = 0; i < TURN_FIELDS_MAX && p->fields[i]; i++)
-        add(&list, p->fields[i]);
+        add(out, p->fields[i]);
     if (!has_field(p, "Connection"))
-        add(&list, "Connection: close"); /* some end an answer of unknown length only then */
+        add(out, "Connection: close"); /* some end an answer of unknown length only then */
     if (!has_field(p, "Expect"))
-        add(&list, "Expect:"); /* libcurl's own is left out */
-    return list;
-}
-
-void wording_wipe(struct curl_slist *list)
-{
-    for (struct curl_slist *l = list; l; l = l->next)
-        explicit_bzero(l->data, strlen(l->data));
-    curl_slist_free_all(list);
+        add(out, "Expect:"); /* libcurl's own is left out */
 }
 
 void wording_head(const struct way *w, const struct probe *p, const char *method, const char *agent, struct buf *out)
 {
-    struct curl_slist *fields = wording_fields(w, p);
+    struct buf fields = {0};
+    struct slice left, line;
 
     buf_printf(out, "%s ", method);
     wording_target(w, p, out);
     buf_text(out, " HTTP/1.1\r\n");
-    for (const struct curl_slist *l = fields; l; l = l->next)
-        if (slice_find(slice_of(l->data), ':') + 1 != (ptrdiff_t)strlen(l->data))
-            buf_printf(out, "%s\r\n", l->data);
+    wording_fields(w, p, &fields);
+    left = buf_slice(&fields);
+    while (slice_next(&left, '\0', &line) && line.len) {
+        if (slice_find(line, ':') + 1 == (ptrdiff_t)line.len)
+            continue;
+        buf_append(out, line);
+        buf_text(out, "\r\n");
+    }
     buf_printf(out, "User-Agent: %s\r\n\r\n", agent);
-    wording_wipe(fields);
+    buf_wipe(&fields);
 }

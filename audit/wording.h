@@ -8,8 +8,6 @@
 #include "audit/target.h"
 #include "audit/turn.h"
 
-struct curl_slist;
-
 /* By which way a probe goes. All is borrowed. */
 struct way {
     const struct target *target;
@@ -26,14 +24,9 @@ bool wording_is_whole(const struct way *w);
 void wording_authority(const struct way *w, struct buf *out);
 /* What stands in the request line. There may be a secret in it. */
 void wording_target(const struct way *w, const struct probe *p, struct buf *out);
-/* The fields (give: wording_wipe), as libcurl takes them: "Name:" leaves out one that it would add. There are secrets in them. */
-struct curl_slist *wording_fields(const struct way *w, const struct probe *p);
-/* All of the request, but the body, as it goes over the wire when libcurl does not write it. There are secrets in it. */
+/* The fields, each ended by a NUL; "Name:" has one left out that who sends would add. There are secrets in them. */
+void wording_fields(const struct way *w, const struct probe *p, struct buf *out);
+/* All of the request, but the body, as it goes over the wire. There are secrets in it. */
 void wording_head(const struct way *w, const struct probe *p, const char *method, const char *agent, struct buf *out);
-
-/* The text of line as one more field; line is empty and wiped then. */
-void wording_add(struct curl_slist **list, struct buf *line);
-/* Overwritten and freed; NULL is fine. */
-void wording_wipe(struct curl_slist *list);
 
 #endif
