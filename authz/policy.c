@@ -223,6 +223,15 @@ const struct service *policy_service(const struct policy *p, size_t i)
     return p->services[i];
 }
 
+bool policy_lists_suffix(const struct policy *p)
+{
+    for (size_t i = 0; i < policy_count(p); i++)
+        for (size_t h = 0; h < service_host_count(policy_service(p, i)); h++)
+            if (service_host(policy_service(p, i), h)[0] == '*')
+                return true;
+    return false;
+}
+
 const char *service_name(const struct service *s)
 {
     return s->name;

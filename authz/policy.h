@@ -37,6 +37,8 @@ const struct service *policy_find(const struct policy *p, const char *host, uint
 const struct service *policy_find_host(const struct policy *p, const char *host);
 size_t policy_count(const struct policy *p);
 const struct service *policy_service(const struct policy *p, size_t i);
+/* Does any service list a suffix (*.example), below which a client chooses the name? */
+bool policy_lists_suffix(const struct policy *p);
 
 const char *service_name(const struct service *s);
 size_t service_index(const struct service *s); /* its place in the policy */

@@ -70,16 +70,23 @@ void bundle_add(struct bundle *b, const char *name, struct slice bytes)
     b->blobs[b->count++] = (struct blob){text_copy(slice_of(name)), secret_new(bytes)};
 }
 
-int bundle_seal(const struct bundle *b, struct fault *why)
+void bundle_drop(struct bundle *b, const char *name)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        if (strcmp(b->blobs[i].name, name) != 0)
+            continue;
+        free(b->blobs[i].name);
+        secret_free(b->blobs[i].bytes);
+        b->blobs[i] = b->blobs[--b->count];
+        return;
+    }
+}
+
+bool bundle_write(const struct bundle *b, int fd, struct fault *why)
 {
     struct buf out = {0};
-    int fd = memfd_create("exeat-bundle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    bool ok = false;
+    bool ok;
 
-    if (fd < 0) {
-        fault_set(why, FAULT_IO, "memfd_create: %s", strerror(errno));
-        return -1;
-    }
     pack_u32(&out, (uint32_t)b->count);
     for (size_t i = 0; i < b->count; i++) {
         pack_bytes(&out, slice_of(b->blobs[i].name));
@@ -89,7 +96,23 @@ int bundle_seal(const struct bundle *b, struct fault *why)
     if (ok && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         ok = fault_set(why, FAULT_IO, "sealing the bundle: %s", strerror(errno));
     buf_wipe(&out);
-    if (!ok) {
+    return ok;
+}
+
+int bundle_memory(struct fault *why)
+{
+    int fd = memfd_create("exeat-bundle", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0)
+        fault_set(why, FAULT_IO, "memfd_create: %s", strerror(errno));
+    return fd;
+}
+
+int bundle_seal(const struct bundle *b, struct fault *why)
+{
+    int fd = bundle_memory(why);
+
+    if (fd >= 0 && !bundle_write(b, fd, why)) {
         close(fd);
         return -1;
     }

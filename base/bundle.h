@@ -17,6 +17,13 @@ void bundle_add(struct bundle *b, const char *name, struct slice bytes);
 /* True and the bytes (borrowed) when the name is there. */
 bool bundle_get(const struct bundle *b, const char *name, struct slice *bytes);
 
+/* Forgets it, and wipes its memory; fine when it is not there. */
+void bundle_drop(struct bundle *b, const char *name);
+
+/* An empty memfd to write one into; -1 and why on failure. */
+int bundle_memory(struct fault *why);
+/* Into that, which is sealed then; false and why on failure. */
+bool bundle_write(const struct bundle *b, int fd, struct fault *why);
 /* A sealed (F_SEAL_WRITE|SHRINK|GROW|SEAL) memfd with the content; -1 and why on failure. */
 int bundle_seal(const struct bundle *b, struct fault *why);
 /* Read one; fd stays the caller's. Refuses an unsealed descriptor. */

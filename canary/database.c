@@ -5,6 +5,8 @@
 #include <hs.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
+#include "base/pack.h"
 #include "base/secret.h"
 #include "canary/view.h"
 
@@ -102,30 +104,98 @@ static bool compile_both(struct database *d, struct fault *why)
     return ok;
 }
 
-struct database *database_new(const struct registry *r, struct fault *why)
+/* The patterns are there, and nothing is compiled of them. */
+static struct database *begin(const struct registry *r, struct fault *why)
 {
     struct database *d = calloc(1, sizeof *d);
-    bool ok = false;
 
     assert(registry_count(r));
     if (!d)
         abort();
     if (hs_valid_platform() != HS_SUCCESS) {
         fault_set(why, FAULT_REFUSED, "this processor lacks what Vectorscan needs (SSE4.2)");
-        goto out;
+        free(d);
+        return NULL;
     }
     add_canaries(d, r);
-    if (!compile_both(d, why))
-        goto out;
-    if (hs_alloc_scratch(d->block, &d->scratch) != HS_SUCCESS || hs_alloc_scratch(d->stream, &d->scratch) != HS_SUCCESS)
-        abort();
-    ok = true;
-out:
+    return d;
+}
+
+/* Takes d, and gives it back when both databases are there. */
+static struct database *finish(struct database *d, bool ok)
+{
     if (!ok) {
         database_free(d);
-        d = NULL;
+        return NULL;
     }
+    if (hs_alloc_scratch(d->block, &d->scratch) != HS_SUCCESS || hs_alloc_scratch(d->stream, &d->scratch) != HS_SUCCESS)
+        abort();
     return d;
+}
+
+struct database *database_new(const struct registry *r, struct fault *why)
+{
+    struct database *d = begin(r, why);
+
+    return d ? finish(d, compile_both(d, why)) : NULL;
+}
+
+/* ---- for another process ---- */
+
+/* Of all the patterns: a match is told by the number of its own, which must mean the same there. */
+static uint64_t mark_of(const struct database *d)
+{
+    static const uint64_t seed[2] = {0};
+    struct buf all = {0};
+    uint64_t mark;
+
+    for (size_t i = 0; i < d->n_patterns; i++) {
+        pack_bytes(&all, slice_make(d->patterns[i].spelling.literal, d->patterns[i].spelling.len));
+        pack_u8(&all, d->patterns[i].spelling.any_case);
+    }
+    mark = hash_bytes(seed, buf_slice(&all));
+    buf_wipe(&all);
+    return mark;
+}
+
+static void pack_one(const hs_database_t *one, struct buf *out)
+{
+    char *bytes = NULL;
+    size_t len = 0;
+
+    if (hs_serialize_database(one, &bytes, &len) != HS_SUCCESS)
+        abort();
+    pack_bytes(out, slice_make(bytes, len));
+    secret_wipe(bytes, len);
+    free(bytes);
+}
+
+void database_pack(const struct database *d, struct buf *out)
+{
+    pack_u64(out, mark_of(d));
+    pack_one(d->block, out);
+    pack_one(d->stream, out);
+}
+
+static bool unpack_one(struct slice bytes, hs_database_t **out)
+{
+    return hs_deserialize_database(bytes.ptr, bytes.len, out) == HS_SUCCESS;
+}
+
+struct database *database_unpack(const struct registry *r, struct slice packed, struct fault *why)
+{
+    struct database *d = begin(r, why);
+    struct unpack u = unpack_start(packed);
+    uint64_t mark = unpack_u64(&u);
+    struct slice block = unpack_bytes(&u), stream = unpack_bytes(&u);
+    bool ok;
+
+    if (!d)
+        return NULL;
+    ok = unpack_done(&u) && mark == mark_of(d) && unpack_one(block, &d->block) && unpack_one(stream, &d->stream);
+    if (!ok)
+        fault_set(why, FAULT_SYNTAX, "what was compiled of the canaries is damaged, or of others");
+    return finish(d, ok);
 }
 
 void database_free(struct database *d)

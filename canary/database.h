@@ -18,6 +18,12 @@ struct match {
 
 /* r is kept; it has at least one canary (assert). NULL and why when Vectorscan cannot compile or run here. */
 struct database *database_new(const struct registry *r, struct fault *why);
+/*
+ * What was compiled, for another process with the same canaries: thousands take seconds to compile, and milliseconds to unpack. Appended to
+ * out, which holds secrets then (buf_wipe). unpack is new otherwise; NULL and why too when packed is none, or of other canaries.
+ */
+void database_pack(const struct database *d, struct buf *out);
+struct database *database_unpack(const struct registry *r, struct slice packed, struct fault *why);
 void database_free(struct database *d);
 /* The most raw bytes from the start of a match to the last byte but one of its literal. */
 size_t database_hold(const struct database *d);

@@ -31,7 +31,7 @@ struct scanner {
     struct pool *pool;
 };
 
-struct scanner *scanner_new(const struct registry *r, struct fault *why)
+struct scanner *scanner_unpack(const struct registry *r, struct slice packed, struct fault *why)
 {
     struct scanner *s = calloc(1, sizeof *s);
 
@@ -39,11 +39,25 @@ struct scanner *scanner_new(const struct registry *r, struct fault *why)
         abort();
     s->pool->holders = 1;
     s->needles = needle_cache_new();
-    if (registry_count(r) && !(s->database = database_new(r, why))) {
+    if (!registry_count(r))
+        return s;
+    s->database = packed.len ? database_unpack(r, packed, why) : database_new(r, why);
+    if (!s->database) {
         scanner_free(s);
         return NULL;
     }
     return s;
+}
+
+struct scanner *scanner_new(const struct registry *r, struct fault *why)
+{
+    return scanner_unpack(r, slice_make("", 0), why);
+}
+
+void scanner_pack(const struct scanner *s, struct buf *out)
+{
+    if (s->database)
+        database_pack(s->database, out);
 }
 
 static void scan_destroy(struct scan *c)

@@ -13,6 +13,10 @@ struct scanner; /* one per process; not for several threads at once */
 
 /* r is kept and unchanged while s lives. No canaries is fine: every scan is clean at no cost. */
 struct scanner *scanner_new(const struct registry *r, struct fault *why);
+/* What was compiled for it, for another process with the same canaries (database.h); nothing without canaries. */
+void scanner_pack(const struct scanner *s, struct buf *out);
+/* As scanner_new, by what scanner_pack wrote; packed is borrowed for the call. Empty: it is compiled here. */
+struct scanner *scanner_unpack(const struct registry *r, struct slice packed, struct fault *why);
 /* One holder more, to be given back by scanner_free(). */
 struct scanner *scanner_ref(struct scanner *s);
 /* One holder less. A scan under way holds its scanner too. */

@@ -17,6 +17,7 @@
 #include "handoff/attestation.h"
 #include "net/tls.h"
 #include "proxy/config_check.h"
+#include "proxy/lexicon.h"
 #include "proxy/listen_check.h"
 
 #define SYSTEM_TRUST "/etc/ssl/certs/ca-certificates.crt"
@@ -31,6 +32,7 @@ void gateway_config_free(struct gateway_config *c)
         free(c->warnings[i]);
     free(c->warnings);
     bundle_free(c->files);
+    bundle_free(c->patterns);
     bundle_free(c->ca);
     bundle_free(c->assertion);
     bundle_free(c->attestations);
@@ -370,6 +372,12 @@ static void copy_as(struct bundle *to, const char *name, const struct bundle *fr
         bundle_add(to, name, bytes);
 }
 
+static void fill_canaries(struct bundle *b, const struct gateway_config *c)
+{
+    copy(b, c->files, "canaries.json");
+    lexicon_copy(b, c->patterns);
+}
+
 static void fill_worker(struct bundle *b, const struct gateway_config *c)
 {
     attestation_copy(b, c->attestations, c->conf);
@@ -378,7 +386,7 @@ static void fill_worker(struct bundle *b, const struct gateway_config *c)
     copy_named(b, c, "listen", "listen", "key");
     copy_named(b, c, "listen", "listen", "client-ca");
     copy_named(b, c, "services", "service", "ca");
-    copy(b, c->files, "canaries.json");
+    fill_canaries(b, c);
     copy(b, c->files, "ca.system");
     copy_as(b, "ca.root.pem", c->ca, "ca/root.pem");
     copy_as(b, "ca.intermediate.pem", c->ca, "ca/intermediate.pem");
@@ -428,7 +436,7 @@ struct bundle *gateway_bundle(const struct gateway_config *c, enum role role)
     else if (role == ROLE_KEEPER)
         fill_keeper(b, c);
     else if (role == ROLE_USHER && conf_count(c->conf, "dns"))
-        copy(b, c->files, "canaries.json");
+        fill_canaries(b, c);
     else if (role == ROLE_CLERK)
         fill_clerk(b, c);
     return b;

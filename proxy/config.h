@@ -29,6 +29,7 @@ struct gateway_config {
     struct bundle *files;    /* every file but the CA's, as gateway_bundle names them */
     struct bundle *ca;       /* the CA's, as ca_add_files names them; NULL before gateway_ensure_ca */
     struct bundle *attestations; /* as attestation_add_files names them */
+    struct bundle *patterns; /* of the canaries, compiled (proxy/lexicon.h); NULL: not, or there are none */
     struct bundle *assertion; /* as assertion_add_files names them; empty when no service is told who asks */
     char **warnings;         /* "proxy.conf:12:8: services.npm: ..." */
     size_t n_warnings;
@@ -62,7 +63,7 @@ bool gateway_check_change(const struct gateway_config *now, const struct gateway
 void gateway_digest(const struct gateway_config *c, unsigned char digest[32]);
 
 /*
- * What a role is handed (give); usher: "canaries.json" when there are canaries, and DNS listeners:
+ * What a role is handed (give); usher: "canaries.json" when there are canaries, and DNS listeners; with it, for workers too, what lexicon_copy puts in:
  *   every role: "proxy.conf", the effective configuration
  *   worker and clerk: what attestation_add_files puts in
  *   worker: "issuer.NAME.jwks", "canaries.json" when there are canaries, "ca.system" when a service needs the

@@ -38,12 +38,6 @@ void pulse_trouble(struct process *p, struct slice text)
     snprintf(p->trouble, sizeof p->trouble, "%.*s", SLICE_ARG(slice_cut(text, 0, sizeof p->trouble - 1)));
 }
 
-/* Thousands of canaries take longer than a role may be silent; a reload that waits for them has a limit of its own (proxy/reload.c). */
-static bool compiles_canaries(const struct supervisor *s, const struct process *p)
-{
-    return (p->role == ROLE_WORKER || p->role == ROLE_USHER) && reload_is_busy(s->reload);
-}
-
 /*
  * Looks are counted, not time: when the whole gateway was stopped for a while (a terminal's Ctrl-Z, a suspended machine),
  * nobody has been asked in vain.
@@ -52,7 +46,7 @@ static void look_at(struct supervisor *s, struct process *p)
 {
     int64_t most = conf_number(conf_section(s->config->conf, "limits"), "hang-time") / LOOK_MS;
 
-    if (p->state != PROCESS_UP || !p->control || compiles_canaries(s, p))
+    if (p->state != PROCESS_UP || !p->control)
         return;
     if (!p->pinged) {
         p->pinged = channel_send(p->control, MSG_PING, slice_make("", 0), -1);

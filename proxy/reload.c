@@ -13,11 +13,12 @@
 #include "base/pack.h"
 #include "base/say.h"
 #include "proxy/handout.h"
+#include "proxy/lexicon.h"
 #include "proxy/notify.h"
 
-enum { PREPARE_MS = 30000, RECORD_MS = 5000, STEP_MS = 10000, STORM_MS = 100 };
+enum { COMPILE_MS = 180000, PREPARE_MS = 30000, RECORD_MS = 5000, STEP_MS = 10000, STORM_MS = 100 };
 
-enum reload_step { RELOAD_IDLE, RELOAD_PREPARE, RELOAD_RECORD, RELOAD_WIDEN, RELOAD_SWAP, RELOAD_NARROW };
+enum reload_step { RELOAD_IDLE, RELOAD_COMPILE, RELOAD_PREPARE, RELOAD_RECORD, RELOAD_WIDEN, RELOAD_SWAP, RELOAD_NARROW };
 
 #define ROLES(role) (1u << ROLE_##role)
 static const unsigned everybody = ROLES(WORKER) | ROLES(PORTER) | ROLES(KEEPER) | ROLES(SCRIBE) | ROLES(CLERK) | ROLES(USHER);
@@ -28,6 +29,7 @@ static const struct {
     unsigned roles;
     int64_t wait_ms;
 } steps[] = {
+    [RELOAD_COMPILE] = {0, 0, COMPILE_MS},
     [RELOAD_PREPARE] = {MSG_RELOAD, everybody, PREPARE_MS},
     [RELOAD_RECORD] = {0, 0, RECORD_MS},
     [RELOAD_WIDEN] = {MSG_SWITCH, ROLES(PORTER) | ROLES(KEEPER), STEP_MS},
@@ -48,6 +50,7 @@ struct reload {
     struct gateway_config *next, *before; /* before: in force until the record; kept until all have settled */
     struct listeners plan, left;
     struct timer *late, *again;
+    struct lexicon_work work;
     struct record_wait record;
     struct waiter *waiters, *later; /* of this one, and of the next */
     char error[FAULT_TEXT_SIZE + 80];
@@ -167,6 +170,7 @@ static void tell_own(struct reload *r)
 
 static void fail(struct reload *r, const struct fault *why)
 {
+    lexicon_stop(&r->work);
     recorder_cancel(r->s->recorder, &r->record);
     recorder_stamp(r->s->recorder, r->s->generation);
     if (r->step != RELOAD_IDLE)
@@ -302,7 +306,7 @@ static bool all_did(const struct reload *r)
 
 static void advance(struct reload *r)
 {
-    if (r->step == RELOAD_IDLE || r->step == RELOAD_RECORD || !all_did(r))
+    if (r->step == RELOAD_IDLE || r->step == RELOAD_COMPILE || r->step == RELOAD_RECORD || !all_did(r))
         return;
     switch (r->step) {
     case RELOAD_PREPARE:
@@ -327,6 +331,8 @@ static void on_late(void *arg)
 
     if (r->s->stopping)
         return;
+    if (r->step == RELOAD_COMPILE)
+        fault_set(&why, FAULT_TIMEOUT, "the canaries were not compiled in %d s", COMPILE_MS / 1000);
     if (r->step == RELOAD_RECORD)
         fault_set(&why, FAULT_TIMEOUT, "the journal did not take the record in time");
     for (size_t i = 0; i < r->s->n_processes; i++) {
@@ -366,6 +372,20 @@ static bool load(struct reload *r, struct fault *why)
     return true;
 }
 
+static void begin_compile(struct reload *r)
+{
+    struct fault why = {0};
+
+    if (lexicon_share(r->next, r->s->config)) {
+        enter(r, RELOAD_PREPARE);
+        return;
+    }
+    r->step = RELOAD_COMPILE;
+    timer_set(r->late, steps[RELOAD_COMPILE].wait_ms);
+    if (!lexicon_start(&r->work, r->next, &why))
+        fail(r, &why);
+}
+
 static void begin(struct reload *r)
 {
     struct fault why = {0};
@@ -379,7 +399,19 @@ static void begin(struct reload *r)
         return;
     }
     r->generation = ++r->last_generation;
-    enter(r, RELOAD_PREPARE);
+    begin_compile(r);
+}
+
+void reload_on_child(struct reload *r, pid_t pid, int status)
+{
+    struct fault why = {0};
+
+    if (r->step != RELOAD_COMPILE || pid != r->work.pid)
+        return;
+    if (lexicon_finish(&r->work, status, r->next, &why))
+        enter(r, RELOAD_PREPARE);
+    else
+        fail(r, &why);
 }
 
 static void begin_later(void *arg)
@@ -486,6 +518,7 @@ void reload_free(struct reload *r)
         *(r->waiters ? &r->waiters : &r->later) = w->next;
         free(w);
     }
+    lexicon_stop(&r->work);
     listening_abandon(&r->plan);
     listening_close(&r->left);
     gateway_config_free(r->next);

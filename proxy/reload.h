@@ -2,6 +2,7 @@
  * Another configuration in a running gateway, by SIGHUP or `exeat reload`. It is read and checked once; on any
  * error what is in force stays whole. Then, step by step, each when all roles of the one before have answered:
  *
+ *   COMPILE  where there are other canaries, their patterns, in a process of its own (proxy/lexicon.h)
  *   PREPARE  every role builds the new set beside its own (MSG_RELOAD); one that cannot ends the reload
  *   RECORD   the journal has it; from here on it cannot fail, and roles that start again start with it
  *   WIDEN    porter and keeper go over to it and still answer questions by the old one (MSG_SWITCH)
@@ -27,6 +28,8 @@ void reload_on_ready(struct reload *r, struct process *p);
 void reload_on_death(struct reload *r, struct process *p);
 void reload_on_did(struct reload *r, struct process *p, struct slice payload);
 void reload_on_cannot(struct reload *r, struct process *p, struct slice payload);
+/* A process of ours has ended: the one that compiles, maybe. */
+void reload_on_child(struct reload *r, pid_t pid, int status);
 /* It is being decided which configuration a process starts with: wait. */
 bool reload_holds_starts(const struct reload *r);
 

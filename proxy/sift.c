@@ -88,7 +88,7 @@ static void add_spellings(struct registry *to, size_t index, struct slice value)
     }
 }
 
-static struct scanner *scanner_of_spellings(const struct registry *canaries, struct fault *why)
+static struct scanner *scanner_of_spellings(const struct registry *canaries, struct slice packed, struct fault *why)
 {
     struct registry *spelled = registry_new();
     struct scanner *s;
@@ -98,30 +98,35 @@ static struct scanner *scanner_of_spellings(const struct registry *canaries, str
 
         add_spellings(spelled, i, slice_make(c->value, c->value_len));
     }
-    if ((s = scanner_new(spelled, why)))
+    if ((s = scanner_unpack(spelled, packed, why)))
         scanner_own(s, spelled);
     else
         registry_free(spelled);
     return s;
 }
 
-struct sift *sift_over(struct scanner *exact, const struct registry *canaries, struct fault *why)
+struct sift *sift_over(struct scanner *exact, const struct registry *canaries, struct slice names, struct fault *why)
 {
     struct sift *s = calloc(1, sizeof *s);
 
     if (!s)
         abort();
     *s = (struct sift){.refs = 1, .canaries = canaries, .exact = scanner_ref(exact)};
-    if ((s->folded = scanner_of_spellings(canaries, why)))
+    if ((s->folded = scanner_of_spellings(canaries, names, why)))
         return s;
     sift_free(s);
     return NULL;
 }
 
-struct sift *sift_new(struct slice json, struct fault *why)
+void sift_pack(const struct sift *s, struct buf *out)
+{
+    scanner_pack(s->folded, out);
+}
+
+struct sift *sift_new(struct slice json, struct slice scan, struct slice names, struct fault *why)
 {
     struct registry *canaries = json.len ? registry_parse(json, "canaries.json", why) : registry_new();
-    struct scanner *exact = canaries ? scanner_new(canaries, why) : NULL;
+    struct scanner *exact = canaries ? scanner_unpack(canaries, scan, why) : NULL;
     struct sift *s;
 
     if (!exact) {
@@ -129,7 +134,7 @@ struct sift *sift_new(struct slice json, struct fault *why)
         return NULL;
     }
     scanner_own(exact, canaries);
-    s = sift_over(exact, canaries, why);
+    s = sift_over(exact, canaries, names, why);
     scanner_free(exact); /* s has its own reference */
     return s;
 }

@@ -19,10 +19,15 @@ struct sift_find {
     const char *place;  /* "name", "labels", "names": the last is spread over several questions */
 };
 
-/* json: the registry's file; empty: there are no canaries, and nothing is ever found. NULL and why when it is refused. */
-struct sift *sift_new(struct slice json, struct fault *why);
+/*
+ * json: the registry's file; empty: there are no canaries, and nothing is ever found. scan and names: what scanner_pack and sift_pack
+ * wrote for these canaries, or empty. NULL and why when any of it is refused.
+ */
+struct sift *sift_new(struct slice json, struct slice scan, struct slice names, struct fault *why);
 /* The same over a scanner that is there already (a reference is taken) and owns these canaries. */
-struct sift *sift_over(struct scanner *exact, const struct registry *canaries, struct fault *why);
+struct sift *sift_over(struct scanner *exact, const struct registry *canaries, struct slice names, struct fault *why);
+/* What was compiled for it beside the scanner, for another process. */
+void sift_pack(const struct sift *s, struct buf *out);
 /* Another holder; each ends with sift_free. */
 struct sift *sift_ref(struct sift *s);
 void sift_free(struct sift *s);

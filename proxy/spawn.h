@@ -47,6 +47,12 @@ bool spawn_user(const char *prefix, enum role role, uid_t *uid, gid_t *gid, bool
  */
 pid_t spawn_program(char *const words[], const char *prefix, int *output, struct fault *why);
 
+/*
+ * Do some work in a copy of this process, which has no descriptor but stderr and output (borrowed), takes no signal but the kernel's last,
+ * gains no rights, leaves no core, and is killed when we die. It ends with what work(arg, its output) gives. -1 and why on failure.
+ */
+pid_t spawn_work(int (*work)(const void *arg, int output), const void *arg, int output, struct fault *why);
+
 /* What a role runs: the hidden command `role NAME INDEX`. apart: in a network namespace of its own. Returns the exit status. */
 int role_main(const char *name, int index, bool apart, bool debug);
 

@@ -12,6 +12,7 @@
 #include "base/pack.h"
 #include "base/say.h"
 #include "proxy/handout.h"
+#include "proxy/lexicon.h"
 #include "proxy/notify.h"
 #include "proxy/powers.h"
 #include "proxy/reload.h"
@@ -357,6 +358,7 @@ static void on_child(void *arg, int signal)
     (void)signal;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         sources_on_child(s->sources, pid, status);
+        reload_on_child(s->reload, pid, status);
         for (size_t i = 0; i < s->n_processes; i++)
             if (s->processes[i].pid == pid)
                 on_death(s, &s->processes[i], status);
@@ -515,7 +517,7 @@ int supervisor_run(struct gateway_config *config, const char *path, bool debug)
     keybox_open(&s);
     s.stop_timer = timer_new(s.loop, on_stop_late, &s);
     signal(SIGPIPE, SIG_IGN);
-    if (!assets_open(&s.assets, config, &why) || !sources_open(s.sources, &why)) {
+    if (!assets_open(&s.assets, config, &why) || !sources_open(s.sources, &why) || !lexicon_make(config, &why)) {
         say_error("%s", why.text);
         clear(&s);
         return why.kind == FAULT_SYNTAX ? 2 : 3;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/pack.h"
+#include "proxy/lexicon.h"
 
 /* The file, or nothing. */
 static struct slice file_of(const struct bundle *files, const char *name)
@@ -116,23 +117,14 @@ static void make_marks(struct terms *t)
 
 /* ---- canaries ---- */
 
-static bool lists_suffix(const struct policy *p)
-{
-    for (size_t i = 0; i < policy_count(p); i++)
-        for (size_t h = 0; h < service_host_count(policy_service(p, i)); h++)
-            if (service_host(policy_service(p, i), h)[0] == '*')
-                return true;
-    return false;
-}
-
 static bool read_sift(struct terms *t, const struct terms *before, struct fault *why)
 {
-    if (!lists_suffix(t->policy))
+    if (!policy_lists_suffix(t->policy))
         return true;
     if (before && before->sift && before->scanner == t->scanner)
         t->sift = sift_ref(before->sift);
     else
-        t->sift = sift_over(t->scanner, t->canaries, why);
+        t->sift = sift_over(t->scanner, t->canaries, lexicon_of(t->files).names, why);
     return t->sift != NULL;
 }
 
@@ -149,7 +141,7 @@ static bool read_canaries(struct terms *t, const struct terms *before, struct fa
     canaries = bundle_get(t->files, "canaries.json", &json) ? registry_parse(json, "canaries.json", why) : registry_new();
     if (!canaries)
         return false;
-    if ((t->scanner = scanner_new(canaries, why)))
+    if ((t->scanner = scanner_unpack(canaries, lexicon_of(t->files).scan, why)))
         scanner_own(t->scanner, canaries);
     else
         registry_free(canaries);
@@ -224,6 +216,7 @@ struct terms *terms_new(const struct role_set *set, const struct terms *before, 
     t->quarantines_leaks = strcmp(conf_text(conf_section(set->conf, "canaries"), "on-leak"), "quarantine") == 0;
     if ((t->issuers = issuers_compile(set->conf, set->files, why)) && read_canaries(t, before, why) &&
         read_sift(t, before, why) && read_trust(t, before, why) && read_doors(t, why)) {
+        lexicon_drop(set->files);
         make_marks(t);
         return t;
     }

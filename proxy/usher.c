@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "proxy/lexicon.h"
 
 #define NAME_PREFIX "dns."
 
@@ -172,6 +173,7 @@ static bool open_outlets(void)
 
 static bool prepare_set(const struct role_set *set, struct prepared *out, struct fault *why)
 {
+    const struct lexicon ready = lexicon_of(set->files);
     struct slice json = {"", 0};
 
     *out = (struct prepared){0};
@@ -179,7 +181,9 @@ static bool prepare_set(const struct role_set *set, struct prepared *out, struct
         return false;
     if (out->zones.n)
         bundle_get(set->files, "canaries.json", &json);
-    if ((out->sift = sift_new(json, why)))
+    out->sift = sift_new(json, ready.scan, ready.names, why);
+    lexicon_drop(set->files);
+    if (out->sift)
         return true;
     zones_clear(&out->zones);
     return false;

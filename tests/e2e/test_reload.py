@@ -1,12 +1,14 @@
 """Another configuration in a running gateway: what stays, what ends, what is refused, and that nobody notices."""
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -308,6 +310,75 @@ def test_a_canary_minted_since_the_start_is_caught(own):
     assert ask(own, f"/pkg/{planted}", token).status == 200
     reload(own)
     assert ask(own, f"/pkg/{planted}", token).reason == "canary_leak"
+
+
+def plant_many(g, n):
+    """A registry of the operator's own."""
+    path = g.directory / "canaries.json"
+    made = [{"id": f"own-{i}", "kind": "own", "sandbox": "", "value": secrets.token_urlsafe(30), "random_from": 0, "random_len": 40,
+             "created": "2026-01-01T00:00:00Z"} for i in range(n)]
+    path.write_text(json.dumps({"schema": "exeat.canaries/1", "canaries": made}))
+    return made[-1]["value"]
+
+
+def spent(pid, of_children=False):
+    """Ticks of the processor."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return sum(int(f) for f in (fields[13:15] if of_children else fields[11:13]))
+
+
+@pytest.fixture
+def many(tmp_path, listed):
+    """Ten thousand would take a dozen seconds."""
+    g = Gateway(tmp_path / "state", listed, workers=2)
+    plant_many(g, 1500)
+    yield g.start()
+    assert g.stop() == 0
+
+
+def test_other_canaries_hold_nobody_up(many):
+    """Thousands take seconds to compile: one process does it for all roles, and who serves goes on."""
+    token, served = many.token(BOTH), many.pids("worker")
+    before, compiled = {p: spent(p) for p in served}, spent(many.process.pid, of_children=True)
+    planted = plant_many(many, 1500)
+    reload(many)
+    compiled = spent(many.process.pid, of_children=True) - compiled
+    assert many.pids("worker") == served and all(3 * (spent(p) - before[p]) < compiled for p in served)
+    assert ask(many, f"/pkg/{planted}", token).reason == "canary_leak"
+    os.kill(served[0], signal.SIGKILL)  # nor does one that starts again compile anything
+    wait_until(lambda: len(many.pids("worker")) == 2 and served[0] not in many.pids("worker"), "another worker")
+    (new,) = set(many.pids("worker")) - set(served)
+    wait_until(lambda: all(r["state"] == "up" for r in json.loads(exeat("status", "--format", "json", config=many.config,
+                                                                       check=False).stdout or '{"roles": [{"state": ""}]}')["roles"]), "all roles")
+    assert 3 * spent(new) < compiled
+
+
+def compiler_of(g):
+    """A child of the supervisor that is no role (it has its words still), once it has nothing left but stderr and its answer."""
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == g.process.pid and b"serve" in (entry / "cmdline").read_bytes().split(b"\0") and \
+                    len(list((entry / "fd").iterdir())) == 4 and "NoNewPrivs:\t1" in (entry / "status").read_text():
+                return int(entry.name)
+        except (OSError, ValueError, IndexError):
+            continue
+    return None
+
+
+def test_what_compiles_canaries_is_no_way_past_them(many):
+    """It dies: nothing changes."""
+    token, before = many.token(BOTH), generation(many)
+    planted, refused = plant_many(many, 1500), []
+    waiting = threading.Thread(target=lambda: refused.append(reload(many, status=1)))
+    waiting.start()
+    pid = wait_until(lambda: compiler_of(many), "what compiles")
+    os.kill(pid, signal.SIGKILL)
+    waiting.join(PATIENCE)
+    assert "the process that compiles canaries was ended by signal 9" in refused[0] and generation(many) == before
+    assert ask(many, f"/pkg/{planted}", token).status == 200
+    reload(many)
+    assert ask(many, f"/pkg/{planted}", token).reason == "canary_leak"
 
 
 def test_revocations_hold_through_it(own):

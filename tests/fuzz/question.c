@@ -45,7 +45,7 @@ static void open_world(void)
         return;
     world.conf = conf_parse(slice_of(configuration), "fuzz.conf", "/", sections, n, &why);
     assert(world.conf && (world.policy = policy_compile(world.conf, &why)) && zones_compile(world.conf, &world.zones, &why));
-    world.sift = sift_new(slice_of(canaries), &why);
+    world.sift = sift_new(slice_of(canaries), slice_make("", 0), slice_make("", 0), &why);
     assert(world.sift);
     world.limits = limits_read(world.conf);
 }
