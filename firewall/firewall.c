@@ -8,6 +8,7 @@
 #include "firewall/drift.h"
 #include "firewall/kernel.h"
 #include "firewall/link.h"
+#include "firewall/others.h"
 #include "firewall/ruleset.h"
 
 #define HELPERS_SWITCH "/proc/sys/net/netfilter/nf_conntrack_helper"
@@ -62,6 +63,9 @@ static bool look_at_link(const struct plan *p, char *says, size_t size, struct l
         snprintf(says, size, "%s is a port of the bridge %s; say so: --bridge %s", p->interface, facts->bridge, facts->bridge);
     else if (strcmp(facts->bridge, p->bridge) != 0)
         snprintf(says, size, "%s is no port of %s; ip link set %s master %s", p->interface, p->bridge, p->interface, p->bridge);
+    else if (facts->upper[0])
+        snprintf(says, size, "%s stands on %s, and what comes to its hardware address is not seen as %s's: ip link del %s", facts->upper,
+                 p->interface, p->interface, facts->upper);
     else
         look_at_bridge(p, says, size);
     return true;
@@ -218,89 +222,18 @@ static bool check_rules(struct check *c, struct fault *why)
     return ok;
 }
 
-/* "... priority -1000; policy accept;" */
-static bool priority_of(struct slice line, int *out)
+static void on_other(void *arg, const struct other *o)
 {
-    ptrdiff_t at = slice_search(line, SLICE(" priority "));
-    struct slice left = slice_from(line, at < 0 ? line.len : (size_t)at + strlen(" priority ")), word;
-    uint64_t n;
-    bool minus;
-
-    if (!slice_next(&left, ';', &word))
-        return false;
-    minus = slice_starts(word, SLICE("-"));
-    if (!slice_decimal(slice_from(word, minus), 1u << 30, &n))
-        return false;
-    *out = minus ? -(int)n : (int)n;
-    return true;
-}
-
-/* Does the line name the device, in quotes or in a list of them? */
-static bool names_device(struct slice line, const char *device)
-{
-    struct slice left = line, word;
-
-    while (slice_next(&left, ' ', &word)) {
-        while (word.len && strchr("\",;", word.ptr[word.len - 1]))
-            word = slice_cut(word, 0, word.len - 1);
-        if (slice_starts(word, SLICE("\"")))
-            word = slice_from(word, 1);
-        if (slice_is(word, device))
-            return true;
-    }
-    return false;
-}
-
-/* Is it of this plan? Those are compared line by line. "inet exeat_vm1" */
-static bool is_own(const struct plan *p, struct slice table)
-{
-    struct slice left = table, family;
-    struct buf own = {0};
-    bool is = false;
-
-    slice_next(&left, ' ', &family);
-    ruleset_table(p->name, &own);
-    for (size_t i = 0; ruleset_families[i]; i++)
-        is |= slice_is(family, ruleset_families[i]) && slice_equals(left, buf_slice(&own));
-    buf_free(&own);
-    return is;
-}
-
-/* A rule of somebody else's that goes before ours, or has the kernel open doors by what it reads. Firewalls side by side have one priority. */
-static void look_at_line(struct check *c, struct slice line, struct slice table, struct slice block)
-{
-    bool is_like = slice_search(table, SLICE(" exeat_")) >= 0;
-    int priority = 0;
-    bool is_base = slice_starts(line, SLICE("type ")) && priority_of(line, &priority);
-
-    if (is_base && slice_search(line, SLICE(" hook ingress ")) >= 0 && priority <= RULESET_INGRESS_PRIORITY - is_like &&
-        names_device(line, c->p->interface))
-        tell(c, "earlier", table, block, "this chain sees the interface's frames before the firewall; give it a higher priority");
-    if (is_base && c->p->steer == PLAN_STEER_REDIRECT && slice_starts(line, SLICE("type nat hook prerouting ")) &&
-        priority <= RULESET_STEER_PRIORITY - is_like)
-        tell(c, "earlier", table, block, "this chain can send connections elsewhere before they are steered; give it a higher priority");
-    if (slice_search(line, SLICE("ct helper set ")) >= 0)
-        tell(c, "helper", table, block, "a connection-tracking helper opens ports by what it reads in packets; take the rule out");
+    tell(arg, o->what, o->table, o->block, o->says);
 }
 
 static bool check_others(struct check *c, struct fault *why)
 {
     struct buf all = {0};
-    struct slice left, line, table = {"", 0}, block = {"", 0};
     bool ok = kernel_list_all(&all, why);
 
-    left = buf_slice(&all);
-    while (ok && slice_next(&left, '\n', &line)) {
-        bool opens = slice_ends(line, SLICE(" {"));
-
-        line = slice_trim(line);
-        if (opens && slice_starts(line, SLICE("table ")))
-            table = slice_cut(line, 6, line.len - 2);
-        else if (opens)
-            block = slice_cut(line, 0, line.len - 2);
-        else if (!is_own(c->p, table))
-            look_at_line(c, line, table, block);
-    }
+    if (ok)
+        others_look(c->p, buf_slice(&all), on_other, c);
     buf_free(&all);
     return ok;
 }
@@ -340,7 +273,7 @@ static bool check_link(struct check *c, struct fault *why)
     if (facts.has_xdp)
         tell(c, "earlier", SLICE(""), SLICE(""), "an XDP program at the interface sees frames before the firewall");
     if (facts.has_early_filter)
-        tell(c, "earlier", SLICE(""), SLICE(""), "traffic control (tc qdisc show) can take frames of the interface before the firewall");
+        tell(c, "earlier", SLICE(""), SLICE(""), "traffic control (tc qdisc show, bpftool net) can take frames of the interface before the firewall");
     return true;
 }
 

@@ -2,13 +2,17 @@
 
 #include <errno.h>
 #include <libmnl/libmnl.h>
+#include <linux/bpf.h>
 #include <linux/fib_rules.h>
 #include <linux/if_link.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { MESSAGE_SIZE = 1024 };
 
@@ -136,6 +140,67 @@ static int on_qdisc(const struct nlmsghdr *message, void *arg)
     return MNL_CB_OK;
 }
 
+/* Programs that are attached without a qdisc (tcx, Linux 6.6). An older kernel knows no such place. */
+static bool has_programs(int index)
+{
+    enum { TCX_INGRESS = 46 };
+    union bpf_attr query = {.query = {.target_fd = (uint32_t)index, .attach_type = TCX_INGRESS}};
+
+    return syscall(SYS_bpf, BPF_PROG_QUERY, &query, sizeof query) == 0 && query.query.prog_cnt > 0;
+}
+
+/* Kinds that have a hardware or network address of their own on a lower interface, and so take frames from it. */
+static bool takes_frames(const char *kind)
+{
+    return strcmp(kind, "macvlan") == 0 || strcmp(kind, "macvtap") == 0 || strcmp(kind, "ipvlan") == 0 || strcmp(kind, "ipvtap") == 0;
+}
+
+struct one_link {
+    uint32_t lower;
+    char kind[IFNAMSIZ];
+    bool is_elsewhere; /* the lower one is in another namespace */
+};
+
+static int on_one_kind(const struct nlattr *attribute, void *arg)
+{
+    struct one_link *l = arg;
+
+    if (mnl_attr_get_type(attribute) == IFLA_INFO_KIND && mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) >= 0)
+        snprintf(l->kind, sizeof l->kind, "%s", mnl_attr_get_str(attribute));
+    return MNL_CB_OK;
+}
+
+static int on_one_attribute(const struct nlattr *attribute, void *arg)
+{
+    struct one_link *l = arg;
+
+    switch (mnl_attr_get_type(attribute)) {
+    case IFLA_LINK:
+        l->lower = mnl_attr_get_u32(attribute);
+        break;
+    case IFLA_LINK_NETNSID:
+        l->is_elsewhere = true;
+        break;
+    case IFLA_LINKINFO:
+        return mnl_attr_parse_nested(attribute, on_one_kind, l);
+    default:
+        break;
+    }
+    return MNL_CB_OK;
+}
+
+static int on_each_link(const struct nlmsghdr *message, void *arg)
+{
+    const struct ifinfomsg *info = mnl_nlmsg_get_payload(message);
+    struct seen *s = arg;
+    struct one_link l = {0};
+
+    mnl_attr_parse(message, sizeof *info, on_one_attribute, &l);
+    if (l.lower == (uint32_t)s->index && !l.is_elsewhere && takes_frames(l.kind))
+        if_indextoname((unsigned)info->ifi_index, s->facts->upper);
+    return MNL_CB_OK;
+}
+
 bool link_look(const char *name, struct link_facts *out, struct fault *why)
 {
     struct seen s = {.facts = out};
@@ -148,6 +213,10 @@ bool link_look(const char *name, struct link_facts *out, struct fault *why)
         return errno == ENODEV || fail(why, name);
     if (s.master)
         if_indextoname((unsigned)s.master, out->bridge);
+    out->has_early_filter = has_programs(s.index);
+    begin(&a, RTM_GETLINK, NLM_F_DUMP, sizeof(struct ifinfomsg));
+    if (!call(&a, on_each_link, &s))
+        return fail(why, "interfaces");
     begin(&a, RTM_GETQDISC, NLM_F_DUMP, sizeof(struct tcmsg));
     return call(&a, on_qdisc, &s) || fail(why, "traffic control");
 }

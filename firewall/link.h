@@ -12,7 +12,8 @@ struct link_facts {
     bool is_bridge;
     char bridge[IFNAMSIZ];  /* of which it is a port; "" */
     bool has_xdp;           /* a program sees frames before any rule */
-    bool has_early_filter;  /* so does traffic control on ingress */
+    bool has_early_filter;  /* so does traffic control on ingress, by a qdisc or by a program alone */
+    char upper[IFNAMSIZ];   /* an interface that takes frames from it by their hardware address (macvlan, ipvlan); "" */
 };
 
 /* What there is of that name; that there is nothing is a fact too. */

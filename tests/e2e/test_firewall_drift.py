@@ -1,5 +1,6 @@
 """`exeat firewall check` sees whatever is not as apply made it; apply replaces with no moment open; print, apply and remove agree."""
 import ctypes
+import errno
 import json
 import os
 import socket
@@ -54,14 +55,35 @@ def widen(w):
     w.nft("replace", "rule", "inet", TABLE, "steer", "handle", handle_of(w, "inet", "to the transparent"), "accept")
 
 
-def xdp(w):
-    """A program at the interface, of two instructions: let it pass."""
-    program = ctypes.create_string_buffer(bytes.fromhex("b7000000020000009500000000000000"), 16)
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def bpf(command, attributes):
+    return LIBC.syscall(321, command, ctypes.create_string_buffer(attributes.ljust(128, b"\0"), 128), 128)
+
+
+def program(kind, gives):
+    """Of two instructions: let it pass."""
+    code = ctypes.create_string_buffer(bytes.fromhex(f"b7000000{gives:02x}0000009500000000000000"), 16)
     license = ctypes.create_string_buffer(b"GPL")
-    attributes = struct.pack("IIQQ", 6, 2, ctypes.addressof(program), ctypes.addressof(license)).ljust(128, b"\0")
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(321, 5, ctypes.create_string_buffer(attributes, 128), 128)  # bpf(BPF_PROG_LOAD)
+    fd = bpf(5, struct.pack("IIQQ", kind, 2, ctypes.addressof(code), ctypes.addressof(license)))  # BPF_PROG_LOAD
     assert fd >= 0, os.strerror(ctypes.get_errno())
+    return fd
+
+
+def tcx(w):
+    """A program of traffic control, with no qdisc; it goes with its link."""
+    fd = program(3, 0)
+    with w.gateway.inside():
+        w.link = bpf(28, struct.pack("IIII", fd, socket.if_nametoindex("sb1"), 46, 0))  # BPF_LINK_CREATE, BPF_TCX_INGRESS
+    os.close(fd)
+    if w.link < 0 and ctypes.get_errno() == errno.EINVAL:
+        pytest.skip("this kernel has no tcx")
+    assert w.link >= 0, os.strerror(ctypes.get_errno())
+
+
+def xdp(w):
+    fd = program(6, 2)
     with w.gateway.inside(), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as s:
         body = struct.pack("BxHiII", 0, 0, socket.if_nametoindex("sb1"), 0, 0)
         body += struct.pack("HHHHiHHI", 20, 43 | 0x8000, 8, 1, fd, 8, 3, 2)  # IFLA_XDP: IFLA_XDP_FD, IFLA_XDP_FLAGS: generic
@@ -98,6 +120,9 @@ DRIFT = {
     "a helper": (lambda w: w.nft('table inet other {\n ct helper ftp {\n type "ftp" protocol tcp;\n }\n chain c {\n type filter '
                                  'hook prerouting priority 0;\n tcp dport 21 ct helper set "ftp"\n }\n}'), ["helper, table inet other, chain c: "]),
     "traffic control": (lambda w: w.gateway.run("tc", "qdisc", "add", "dev", "sb1", "clsact", check=True), ["earlier: traffic control"]),
+    "traffic control without a qdisc": (tcx, ["earlier: traffic control"]),
+    "an interface stands on it": (lambda w: w.gateway.ip("link", "add", "up9", "link", "sb1", "type", "macvlan", "mode", "bridge"),
+                                  ["interface: up9 stands on sb1, and what comes to its hardware address is not seen as sb1's: ip link del up9"]),
     "an XDP program": (xdp, ["earlier: an XDP program at the interface sees frames before the firewall"]),
     "a bridge took the interface": (lambda w: (w.gateway.ip("link", "add", "br9", "type", "bridge"),
                                                w.gateway.ip("link", "set", "sb1", "master", "br9")),
@@ -107,6 +132,7 @@ KEEPS = {
     "another's chain comes later at the interface": other("netdev", 'type filter hook ingress device "sb1" priority 0;'),
     "another's chain is first at another interface": other("netdev", 'type filter hook ingress device "uplink" priority -2000;'),
     "another's chain sends connections elsewhere later": other("ip", "type nat hook prerouting priority -100;"),
+    "an interface stands on another": lambda w: w.gateway.ip("link", "add", "up9", "link", "uplink", "type", "macvlan", "mode", "bridge"),
     "another's rules": other("inet", "type filter hook forward priority -300; accept"),
 }
 
@@ -115,7 +141,11 @@ KEEPS = {
 def in_force(redirect):
     redirect.firewall("apply")
     redirect.firewall("check")
+    redirect.link = -1
     yield redirect
+    if redirect.link >= 0:
+        os.close(redirect.link)
+    redirect.gateway.ip("link", "del", "up9", check=False)
     for family in ("netdev", "ip", "inet"):
         for name in ("other", "exeat_other", *(["exeat_sb1"] if family == "ip" else [])):
             redirect.gateway.run("nft", "delete", "table", family, name)
@@ -158,6 +188,15 @@ def test_an_interface_that_is_gone_is_drift(tmp_path_factory):
         assert done.returncode == 1 and "interface: there is no interface sb1" in done.stdout
         refused = w.firewall("apply", check=False)
         assert refused.returncode == 2 and "nothing was changed; a sandbox must not start at sb1" in refused.stderr
+
+
+def test_past_an_interface_that_stands_on_it_nothing_is_let_in(tmp_path_factory):
+    """Its frames have passed the rules at sb1, and are no more of sb1 where they are steered: apply says so before."""
+    for w in made(tmp_path_factory, kind="veth", steer="redirect"):
+        w.gateway.ip("link", "add", "up9", "link", "sb1", "type", "macvlan", "mode", "bridge")
+        w.gateway.ip("link", "set", "up9", "up")
+        refused = w.firewall("apply", check=False)
+        assert refused.returncode == 2 and "up9 stands on sb1" in refused.stderr
 
 
 SIMILAR = {
