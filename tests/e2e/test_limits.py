@@ -607,7 +607,7 @@ def test_every_limit_is_tried():
     """Each key of limits stands in a test here, or is named with the file that tries it."""
     elsewhere = {"dial-time": "e2e/test_reasons.py", "response-time": "e2e/test_reasons.py", "overrun": "e2e/test_reasons.py",
                  "hang-time": "e2e/test_faults.py", "upstream-idle-total": "e2e/test_hostile.py", "connections": "e2e/test_exhaustion.py",
-                 "memory": "e2e/test_exhaustion.py", "websocket-idle": "e2e/test_websocket.py",
+                 "memory": "e2e/test_exhaustion.py", "websocket-idle": "e2e/test_websocket_end.py",
                  "websocket-message": "e2e/test_websocket.py", "event-stream-idle": "e2e/test_event_streams.py",
                  "upstream-idle": "unit/upstream.c", "upstream-idle-time": "unit/upstream.c",
                  "token-cache": "unit/verifier.c", "leaf-cache": "unit/leaf.c", "handshakes": "unit/tally.c",
