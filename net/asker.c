@@ -59,15 +59,22 @@ static int connect_socket(ares_socket_t fd, const struct sockaddr *to, ares_sock
     return connect(fd, to, len);
 }
 
-static void read_ends(struct asker *a)
+/* Family 0: the kernel does not say. */
+static struct addr local_of(int fd)
 {
     struct sockaddr_storage local;
     socklen_t len = sizeof local;
+    struct addr a = {0};
 
-    if (a->line.is_tcp && meter_read(a->fd, &a->line.count))
-        return;
-    if (getsockname(a->fd, (struct sockaddr *)&local, &len) == 0)
-        addr_from_sockaddr(&a->line.count.local, (struct sockaddr *)&local);
+    if (getsockname(fd, (struct sockaddr *)&local, &len) == 0)
+        addr_from_sockaddr(&a, (struct sockaddr *)&local);
+    return a;
+}
+
+static void read_ends(struct asker *a)
+{
+    if (!a->line.is_tcp || !meter_read(a->fd, &a->line.count))
+        a->line.count.local = local_of(a->fd);
 }
 
 /* One that never sent anything is none that anybody could have counted. */
@@ -146,6 +153,19 @@ static ares_ssize_t send_parts(ares_socket_t fd, const struct iovec *parts, int 
     if (a && n > 0)
         count_sent(a, parts, n_parts, (size_t)n);
     return n;
+}
+
+bool askers_speak_from(const struct askers *all, const struct addr *a)
+{
+    struct addr wanted = addr_plain(a);
+
+    for (const struct asker *i = all->list; i; i = i->next) {
+        struct addr local = local_of(i->fd);
+
+        if (local.family && addr_equals(&local, &wanted))
+            return true;
+    }
+    return false;
 }
 
 struct askers *askers_new(ares_channel channel, resolver_closed *closed, void *arg)

@@ -13,6 +13,8 @@ struct askers;
 
 /* Every socket of the channel from now on. closed may be NULL. */
 struct askers *askers_new(ares_channel channel, resolver_closed *closed, void *arg);
+/* Is there one that asks from this address and port? */
+bool askers_speak_from(const struct askers *all, const struct addr *a);
 /* When the channel is gone. NULL is fine. */
 void askers_free(struct askers *a);
 

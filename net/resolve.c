@@ -187,6 +187,11 @@ size_t resolver_pending(const struct resolver *r)
     return r->pending;
 }
 
+bool resolver_asks_from(const struct resolver *r, const struct addr *a)
+{
+    return askers_speak_from(r->askers, a);
+}
+
 static void resolve_free(struct resolve *v)
 {
     timer_free(v->deadline);

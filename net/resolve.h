@@ -56,6 +56,8 @@ void resolver_free(struct resolver *r);
 void resolver_rest(struct resolver *r);
 /* Look-ups that c-ares still works on, cancelled ones included. */
 size_t resolver_pending(const struct resolver *r);
+/* Is one of its questions, or an answer to come, on a socket of this address and port? */
+bool resolver_asks_from(const struct resolver *r, const struct addr *a);
 
 /*
  * Look up IPv6 and IPv4 addresses of name (canonical, absolute without a final dot; borrowed), aliases followed as the

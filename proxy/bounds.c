@@ -1,15 +1,23 @@
 /* Owns the list of the gateway's own sockets. */
 #include "proxy/bounds.h"
 
-#include <ifaddrs.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pack.h"
+
+struct own {
+    struct addr addr;
+    bool answers;
+};
+
 struct bounds {
-    struct addr *own;
+    struct own *own;
     size_t count, cap;
     uint16_t *wild; /* ports of listeners on the unspecified address */
     size_t n_wild;
+    bounds_is_here *ask;
+    void *arg;
 };
 
 static void *must(void *p)
@@ -35,66 +43,89 @@ void bounds_free(struct bounds *b)
 
 void bounds_replace(struct bounds *b, struct bounds *by)
 {
+    by->ask = b->ask;
+    by->arg = b->arg;
     free(b->own);
     free(b->wild);
     *b = *by;
     free(by);
 }
 
-static void add_own(struct bounds *b, const struct addr *a)
+static void add_own(struct bounds *b, const struct addr *a, bool answers)
 {
     if (b->count == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 16;
         b->own = must(realloc(b->own, b->cap * sizeof *b->own));
     }
-    b->own[b->count++] = addr_plain(a);
+    b->own[b->count++] = (struct own){addr_plain(a), answers};
 }
 
-void bounds_add_listener(struct bounds *b, const struct addr *listener)
+void bounds_add_listener(struct bounds *b, const struct addr *listener, bool answers)
 {
     if (listener->family != AF_INET && listener->family != AF_INET6)
         return;
     if (!addr_is_unspecified(listener)) {
-        add_own(b, listener);
+        add_own(b, listener, answers);
         return;
     }
     b->wild = must(realloc(b->wild, (b->n_wild + 1) * sizeof *b->wild));
     b->wild[b->n_wild++] = listener->port;
 }
 
-struct addr *bounds_interfaces(size_t *n)
+struct bounds *bounds_read(struct slice own)
 {
-    struct ifaddrs *all = NULL;
-    struct addr *out = NULL;
+    struct unpack u = unpack_start(own);
+    struct bounds *b = bounds_new();
+    struct addr a;
 
-    *n = 0;
-    if (getifaddrs(&all) < 0)
-        return NULL;
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        struct addr a = {0};
-
-        if (i->ifa_addr)
-            addr_from_sockaddr(&a, i->ifa_addr);
-        if (a.family != AF_INET && a.family != AF_INET6)
-            continue;
-        out = must(realloc(out, (*n + 1) * sizeof *out));
-        out[(*n)++] = a;
+    for (uint16_t n = unpack_u16(&u); n && !u.bad; n--) {
+        if (!addr_parse(unpack_bytes(&u), &a))
+            break;
+        bounds_add_listener(b, &a, unpack_u8(&u));
     }
-    freeifaddrs(all);
-    return out;
+    if (unpack_done(&u))
+        return b;
+    bounds_free(b);
+    return NULL;
+}
+
+void bounds_ask(struct bounds *b, bounds_is_here *ask, void *arg)
+{
+    b->ask = ask;
+    b->arg = arg;
+}
+
+static bool is_here(const struct bounds *b, const struct addr *a)
+{
+    return addr_classify(a) == ADDR_LOOPBACK || !b->ask || b->ask(b->arg, a);
+}
+
+static const struct own *find_own(const struct bounds *b, const struct addr *a)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (addr_equals(&b->own[i].addr, a))
+            return &b->own[i];
+    return NULL;
 }
 
 static bool is_own(const struct bounds *b, const struct addr *a)
 {
     struct addr real = addr_plain(a);
 
-    for (size_t i = 0; i < b->count; i++)
-        if (addr_equals(&b->own[i], &real))
-            return true;
+    if (find_own(b, &real))
+        return true;
     for (size_t i = 0; i < b->n_wild; i++)
-        if (b->wild[i] == a->port && addr_classify(a) == ADDR_LOOPBACK)
-            return true;
+        if (b->wild[i] == real.port)
+            return is_here(b, &real);
     return false;
+}
+
+bool bounds_answers(const struct bounds *b, const struct addr *server)
+{
+    struct addr real = addr_plain(server);
+    const struct own *own = find_own(b, &real);
+
+    return own && own->answers;
 }
 
 const char *bounds_refuse(const struct bounds *b, const struct addr *a, enum bounds_source source)

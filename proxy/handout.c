@@ -9,7 +9,6 @@
 
 #include "base/pack.h"
 #include "base/say.h"
-#include "proxy/bounds.h"
 
 /* Who asks whom: the second may say that the first broke its table. */
 static const enum role wiring[][2] = {
@@ -152,46 +151,27 @@ static void give_tallies(struct supervisor *s, struct process *p)
     }
 }
 
-/* The unspecified address stands for all the loopback there is, and for what the interfaces have now. */
-static void pack_own(struct buf *list, uint16_t *n, const struct addr *listener, const struct addr *interfaces, size_t n_interfaces)
-{
-    struct buf text = {0};
-
-    addr_text(&text, listener);
-    pack_bytes(list, buf_slice(&text));
-    (*n)++;
-    for (size_t i = 0; addr_is_unspecified(listener) && i < n_interfaces; i++) {
-        struct addr a = interfaces[i];
-
-        a.port = listener->port;
-        buf_clear(&text);
-        addr_text(&text, &a);
-        pack_bytes(list, buf_slice(&text));
-        (*n)++;
-    }
-    buf_free(&text);
-}
-
-/* With the ports that the kernel gave. The porter's cell has no way to ask for interfaces. */
+/* With the ports that the kernel gave. */
 void handout_own(struct process *porter, const struct listeners *now, const struct listeners *plan)
 {
     struct buf list = {0}, message = {0};
-    size_t n_interfaces;
-    struct addr *interfaces = bounds_interfaces(&n_interfaces), listener;
+    struct addr a;
     uint16_t n = 0;
 
     for (size_t i = 0; i < now->n + (plan ? plan->n : 0); i++) {
         const struct listening *l = i < now->n ? &now->list[i] : &plan->list[i - now->n];
 
-        if (addr_parse(slice_of(l->address), &listener))
-            pack_own(&list, &n, &listener, interfaces, n_interfaces);
+        if (!addr_parse(slice_of(l->address), &a))
+            continue;
+        pack_bytes(&list, slice_of(l->address));
+        pack_u8(&list, l->is_dns);
+        n++;
     }
     pack_u16(&message, n);
     buf_append(&message, buf_slice(&list));
     process_tell(porter, MSG_OWN, &message, -1);
     buf_free(&message);
     buf_free(&list);
-    free(interfaces);
 }
 
 void handout_assets(struct supervisor *s, struct process *p)

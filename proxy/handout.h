@@ -15,7 +15,7 @@ void handout_config(struct process *p, enum role_message type, const struct gate
 bool handout_is_for(const struct process *p, const struct listening *l);
 void handout_listener(struct process *p, const struct listening *l);
 void handout_assets(struct supervisor *s, struct process *p);
-/* To the porter: where the gateway itself listens, and will (plan may be NULL), with the interfaces as they are now. */
+/* To the porter: where the gateway itself listens, and will (plan may be NULL). */
 void handout_own(struct process *porter, const struct listeners *now, const struct listeners *plan);
 /* A new channel between the two, for both. */
 void handout_channel(struct process *a, struct process *b);

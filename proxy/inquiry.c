@@ -231,15 +231,20 @@ static void on_looked_up(void *arg, uint16_t type, struct unpack *u, int fd)
 
 static void look_up(struct inquiry *i)
 {
-    struct buf body = {0};
+    struct buf body = {0}, from = {0};
+    struct addr peer;
 
+    addr_from_sockaddr(&peer, (const struct sockaddr *)&i->from.peer);
+    addr_text(&from, &peer);
     pack_u64(&body, i->usher->role->generation);
     buf_append(&body, slice_make(i->id.bytes, sizeof i->id.bytes));
     pack_bytes(&body, slice_of(i->patron->name));
+    pack_bytes(&body, buf_slice(&from));
     pack_bytes(&body, slice_of(i->verdict.host));
     pack_u8(&body, i->q.type == DNS_AAAA);
     wait_again(i);
     i->ask = ask_start(i->usher->porter, MSG_LOOKUP, buf_slice(&body), on_looked_up, i);
+    buf_free(&from);
     buf_free(&body);
     if (i->ask)
         return;

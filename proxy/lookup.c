@@ -187,6 +187,8 @@ static bool begin(struct lookup *l, const struct lookup_order *order, bool *reco
     l->mark = service_mark(s);
     if (service_is_shut(s))
         return fault_reason(why, REASON_SERVICE_CLOSED, "service %s was closed by hand", l->service);
+    if (office_asked_itself(l->office, &order->from, why))
+        return false;
     l->allow_private = service_allows_private(s);
     if (service_address_count(s))
         return take_fixed(l, s, why);

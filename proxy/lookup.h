@@ -17,6 +17,7 @@ struct lookup_order {
     struct id question;
     struct slice asked_by; /* the role: "usher" */
     struct slice asker;    /* the client, in its words */
+    struct addr from;      /* where its question came from */
     const char *host; /* canonical */
     bool v6;
 };
@@ -32,7 +33,7 @@ typedef void lookup_done(void *arg, const struct lookup_found *found, const stru
 
 /*
  * Holds the office. Never calls done before it returns; the handle is dead when done is called. NULL and why, which is recorded
- * where it can be: host_not_listed, service_closed, dial_unlisted, limit_names, record_unavailable, name_not_resolved.
+ * where it can be: host_not_listed, service_closed, dial_unlisted, loop_detected, limit_names, record_unavailable, name_not_resolved.
  */
 struct lookup *lookup_start(struct office *office, const struct lookup_order *order, lookup_done *done, void *arg, struct fault *why);
 /* Is its name still listed by the same service? If not, the caller cancels it. */

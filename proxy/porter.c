@@ -9,6 +9,7 @@
 #include "base/pack.h"
 #include "base/say.h"
 #include "net/name.h"
+#include "net/routes.h"
 #include "proxy/desk.h"
 #include "proxy/errand.h"
 #include "proxy/guests.h"
@@ -48,6 +49,7 @@ static struct porter {
     struct role_context *context;
     struct recorder *recorder;
     struct bounds *bounds; /* of every office, as is the next */
+    struct routes *routes; /* NULL: the kernel does not say which addresses are this machine's */
     struct allowance *allowance;
     struct revocations *revocations; /* services that are closed by hand */
     struct office *office; /* in force */
@@ -322,14 +324,15 @@ static void on_look_up(struct client *c, struct slice payload)
     uint64_t generation = unpack_u64(&u);
     struct lookup_order order = {0};
     char canonical[NAME_MAX_LEN + 1];
-    struct slice host;
+    struct slice from, host;
 
     order.asked_by = label_of(c);
     order.question = unpack_id(&u);
     order.asker = unpack_bytes(&u);
+    from = unpack_bytes(&u);
     host = unpack_bytes(&u);
     order.v6 = unpack_u8(&u);
-    if (!unpack_done(&u) || !order_is_sound(c, id, host, 1, canonical)) {
+    if (!unpack_done(&u) || !order_is_sound(c, id, host, 1, canonical) || !addr_parse(from, &order.from)) {
         desk_expel(&c->visitor, "a malformed LOOKUP");
         return;
     }
@@ -378,6 +381,21 @@ static const struct desk_rules rules = {.size = sizeof(struct client), .on_messa
 
 /* ---- the role ---- */
 
+/* Asked where a port is one that we listen on at every address. */
+static bool is_here(void *arg, const struct addr *a)
+{
+    (void)arg;
+    return routes_end_here(porter.routes, a);
+}
+
+static void open_routes(void)
+{
+    struct fault why = {0};
+
+    if (!(porter.routes = routes_open(&why)))
+        say_warning("%s; to the port of a listener on 0.0.0.0 or [::] nobody is connected, wherever it is: name the addresses it is for", why.text);
+}
+
 static void take_context(struct role_context *c)
 {
     if (porter.context)
@@ -386,6 +404,7 @@ static void take_context(struct role_context *c)
     desk_open(&porter.desk, c, &rules);
     porter.recorder = recorder_new(c->loop);
     recorder_stamp(porter.recorder, c->generation);
+    open_routes();
     porter.allowance = allowance_new(c->loop, porter.recorder);
 }
 
@@ -410,27 +429,19 @@ static void porter_on_resource(struct role_context *c, enum role_message type, s
     close(fd);
 }
 
-/* Everything the gateway itself listens on. What is under way is held against the new list from here on. */
+/* What is under way is held against the new list from here on. */
 static bool set_bounds(struct slice payload)
 {
-    struct unpack u = unpack_start(payload);
-    uint16_t n = unpack_u16(&u);
-    struct bounds *b = bounds_new();
-    struct addr a;
+    struct bounds *b = bounds_read(payload);
 
-    for (; n && !u.bad; n--)
-        if (addr_parse(unpack_bytes(&u), &a))
-            bounds_add_listener(b, &a);
-        else
-            u.bad = true;
-    if (!unpack_done(&u)) {
-        bounds_free(b);
+    if (!b)
         return false;
-    }
-    if (porter.bounds)
+    if (porter.bounds) {
         bounds_replace(porter.bounds, b);
-    else
-        porter.bounds = b;
+        return true;
+    }
+    porter.bounds = b;
+    bounds_ask(b, is_here, NULL);
     return true;
 }
 

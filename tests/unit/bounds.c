@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "base/pack.h"
 #include "proxy/bounds.h"
 
 /* Refusals by source, NULL: may be dialled. */
@@ -39,7 +40,7 @@ static const struct row {
     {"6to4 never", "[2002:7f00:1::1]:443", "special", "special", "special"},
     {"loopback in a v4-mapped address is loopback", "[::ffff:127.0.0.1]:443", "loopback", "loopback", NULL},
     {"a private address in a v4-mapped one is private", "[::ffff:10.1.2.3]:443", "private", NULL, NULL},
-    /* own listeners: 10.0.0.1:3128, 127.0.0.1:9464, [fd12::5]:3128, *:3129 with interfaces 10.0.0.1, 198.41.0.4, fe80::9 */
+    /* own listeners: 10.0.0.1:3128, 127.0.0.1:9464, [fd12::5]:3128, *:3129; of this machine are 10.0.0.1, 198.41.0.4, fe80::9 */
     {"an own listener never", "10.0.0.1:3128", "own listener", "own listener", "own listener"},
     {"another port of an own address", "10.0.0.1:8443", "private", NULL, NULL},
     {"an own port of another address", "10.0.0.2:3128", "private", NULL, NULL},
@@ -51,6 +52,9 @@ static const struct row {
     {"a wildcard listener by IPv6", "[fe80::9]:3129", "own listener", "own listener", "own listener"},
     {"a wildcard listener by any loopback address", "127.3.2.1:3129", "own listener", "own listener", "own listener"},
     {"a wildcard listener by IPv6 loopback", "[::1]:3129", "own listener", "own listener", "own listener"},
+    {"a wildcard listener by an interface's address, mapped", "[::ffff:198.41.0.4]:3129", "own listener", "own listener", "own listener"},
+    {"a wildcard listener by an interface's address, behind NAT64", "[64:ff9b::c629:4]:3129", "own listener", "own listener", "own listener"},
+    {"another port of an interface's address", "198.41.0.4:3130", NULL, NULL, NULL},
     {"another host's port of that number", "8.8.8.8:3129", NULL, NULL, NULL},
 };
 
@@ -63,18 +67,32 @@ static struct addr parse(const char *text)
     return a;
 }
 
+/* Loopback is known without. */
+static bool is_here(void *arg, const struct addr *a)
+{
+    static const char *const here[] = {"10.0.0.1", "198.41.0.4", "fe80::9"};
+    struct addr own;
+
+    (void)arg;
+    assert_int_equal(a->port, 3129);
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++)
+        if (addr_parse_ip(slice_of(here[i]), &own) && addr_ip_equals(&own, a))
+            return true;
+    return false;
+}
+
 static struct bounds *make_bounds(void)
 {
-    const char *listeners[] = {"10.0.0.1:3128", "127.0.0.1:9464",  "[fd12::5]:3128", "0.0.0.0:3129",
-                               "10.0.0.1:3129", "198.41.0.4:3129", "[fe80::9]:3129"};
+    const char *listeners[] = {"10.0.0.1:3128", "127.0.0.1:9464", "[fd12::5]:3128", "0.0.0.0:3129"};
     struct bounds *b = bounds_new();
 
     for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
         struct addr a = parse(listeners[i]);
 
-        bounds_add_listener(b, &a);
+        bounds_add_listener(b, &a, false);
     }
-    bounds_add_listener(b, &(struct addr){.family = AF_UNIX});
+    bounds_add_listener(b, &(struct addr){.family = AF_UNIX}, false);
+    bounds_ask(b, is_here, NULL);
     return b;
 }
 
@@ -110,17 +128,76 @@ static void test_no_family(void **state)
     bounds_free(b);
 }
 
-static void test_interfaces(void **state)
+/* Then whatever has the port may be ours, until somebody can be asked, and over another list. */
+static void test_nobody_to_ask(void **state)
 {
-    size_t n;
-    struct addr *list = bounds_interfaces(&n);
-    bool loopback = false;
+    const struct addr wild = parse("[::]:3129"), away = parse("8.8.8.8:3129"), other = parse("8.8.8.8:3130");
+    struct bounds *b = bounds_new(), *next = bounds_new();
 
     (void)state;
-    for (size_t i = 0; i < n; i++)
-        loopback |= addr_classify(&list[i]) == ADDR_LOOPBACK;
-    assert_true(loopback); /* every host with an interface that is up has it */
-    free(list);
+    bounds_add_listener(b, &wild, false);
+    bounds_add_listener(next, &wild, false);
+    expect("nobody to ask", "resolved", "own listener", bounds_refuse(b, &away, BOUNDS_RESOLVED));
+    expect("nobody to ask, another port", "resolved", NULL, bounds_refuse(b, &other, BOUNDS_RESOLVED));
+    bounds_ask(b, is_here, NULL);
+    bounds_replace(b, next);
+    expect("another list", "resolved", NULL, bounds_refuse(b, &away, BOUNDS_RESOLVED));
+    bounds_free(b);
+}
+
+static void test_answers(void **state)
+{
+    static const struct {
+        const char *name, *server;
+        bool answers;
+    } servers[] = {
+        {"a DNS listener", "10.0.0.1:53", true},
+        {"a DNS listener, mapped", "[::ffff:10.0.0.1]:53", true},
+        {"a DNS listener behind NAT64", "[64:ff9b::a00:1]:53", true},
+        {"another port of it", "10.0.0.1:54", false},
+        {"another address", "10.0.0.2:53", false},
+        {"a listener that answers no questions", "10.0.0.1:3128", false},
+    };
+    const struct addr answers = parse("10.0.0.1:53");
+    struct bounds *b = make_bounds();
+
+    (void)state;
+    bounds_add_listener(b, &answers, true);
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+        const struct addr a = parse(servers[i].server);
+
+        if (bounds_answers(b, &a) != servers[i].answers)
+            fail_msg("%s", servers[i].name);
+    }
+    bounds_free(b);
+}
+
+static void test_read(void **state)
+{
+    const struct addr server = parse("10.0.0.1:53"), other = parse("10.0.0.1:3128");
+    struct buf own = {0};
+    struct bounds *b;
+
+    (void)state;
+    pack_u16(&own, 2);
+    pack_bytes(&own, SLICE("10.0.0.1:53"));
+    pack_u8(&own, true);
+    pack_bytes(&own, SLICE("10.0.0.1:3128"));
+    pack_u8(&own, false);
+    assert_non_null(b = bounds_read(buf_slice(&own)));
+    assert_true(bounds_answers(b, &server) && !bounds_answers(b, &other));
+    expect("read", "addresses", "own listener", bounds_refuse(b, &other, BOUNDS_FIXED));
+    bounds_free(b);
+    for (size_t i = 0; i < buf_len(&own); i++)
+        assert_null(bounds_read(slice_cut(buf_slice(&own), 0, i)));
+    buf_char(&own, 'x');
+    assert_null(bounds_read(buf_slice(&own)));
+    buf_clear(&own);
+    pack_u16(&own, 1);
+    pack_bytes(&own, SLICE("10.0.0.1"));
+    pack_u8(&own, false);
+    assert_null(bounds_read(buf_slice(&own)));
+    buf_free(&own);
 }
 
 int main(void)
@@ -128,7 +205,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_no_family),
-        cmocka_unit_test(test_interfaces),
+        cmocka_unit_test(test_nobody_to_ask),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_read),
     };
 
     return cmocka_run_group_tests_name("bounds", tests, NULL, NULL);

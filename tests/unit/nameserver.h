@@ -37,6 +37,7 @@ struct server {
     int udp, tcp, talk;
     struct watch *watch_udp, *watch_tcp, *watch_talk;
     int asked, asked_tcp;
+    struct addr from; /* whoever asked last by UDP */
 };
 
 static const struct script *find_script(const struct server *s, const char *name)
@@ -160,6 +161,7 @@ static void on_udp(void *arg, unsigned ready)
     (void)ready;
     assert_true(got > 12);
     s->asked++;
+    addr_from_sockaddr(&s->from, (struct sockaddr *)&from);
     if (respond(s, slice_make(query, (size_t)got), false, &out))
         sendto(s->udp, buf_slice(&out).ptr, buf_len(&out), 0, (struct sockaddr *)&from, len);
     buf_free(&out);

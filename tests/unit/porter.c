@@ -27,6 +27,10 @@ static const struct row {
      {"\"reason\":\"address_denied\"", "\"outcome\":\"refused\"", "own listener"}, false},
     {"nor one on every address, by any of loopback's", "chosen.test", 443, NULL, REASON_ADDRESS_DENIED,
      {"\"reason\":\"address_denied\"", "\"outcome\":\"refused\"", "127.9.9.9:39184 (own listener)"}, false},
+    {"nor by an address of an interface", "beside.test", 443, NULL, REASON_ADDRESS_DENIED,
+     {"\"reason\":\"address_denied\"", "\"outcome\":\"refused\"", "10.9.9.9:39184 (own listener)"}, true},
+    {"but another host's port of that number is none of ours", "later.test", 443, NULL, REASON_CONNECT_FAILED,
+     {"\"reason\":\"connect_failed\"", "\"addresses\":\"172.20.1.1:39184\""}, true},
     {"a host that no service lists", "evil.test", 443, NULL, REASON_DIAL_UNLISTED,
      {"\"reason\":\"dial_unlisted\"", "\"severity\":\"high\"", "\"host\":\"evil.test\""}, false},
     {"a listed host on a port that is not", "fixed.test", 8443, NULL, REASON_DIAL_UNLISTED,
@@ -84,6 +88,68 @@ static void test_rows(void **state)
         print_message("  %s\n", rows[i].name);
         run_row(&rows[i], (uint32_t)i);
     }
+}
+
+/* The host gets an address that a service has, while the gateway runs: nobody has to tell the porter. */
+static void test_an_address_that_came_later(void **state)
+{
+    static const struct row now = {"an address that the host got since", "later.test", 443, NULL, REASON_ADDRESS_DENIED,
+                                   {"\"reason\":\"address_denied\"", "172.20.1.1:39184 (own listener)"}, true};
+    int fd;
+
+    (void)state;
+    if (!bench.own_network)
+        return;
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    give_address(fd, "lo:3", "172.20.1.1");
+    close(fd);
+    run_row(&now, 90);
+}
+
+/* A question that its own resolver sent, and something led to the usher: it goes no second way round. */
+static void test_a_question_of_its_own(void **state)
+{
+    struct channel *usher = join_as(ROLE_USHER, 0);
+    struct buf from = {0};
+
+    (void)state;
+    bench.server.from = (struct addr){0};
+    buf_clear(&bench.journal);
+    send_look_up(usher, 91, "10.0.0.2", "10.0.0.2:5353", "silent.test", "");
+    turn_for(50);
+    assert_int_equal(bench.server.from.family, AF_INET);
+    addr_text(&from, &bench.server.from);
+    buf_char(&from, '\0');
+    send_look_up(usher, 92, "127.0.0.1", buf_slice(&from).ptr, "silent.test", "");
+    loop_run(bench.loop);
+    assert_int_equal(bench.type, MSG_NOT_FOUND);
+    assert_int_equal(bench.id, 92);
+    assert_string_equal(reason_code(bench.reason), "loop_detected");
+    assert_non_null(strstr(bench.text, "proxy.conf:2:21: what is asked of resolver.servers comes to a DNS listener of the gateway's own"));
+    turn_for(10);
+    assert_true(journal_has("\"reason\":\"loop_detected\""));
+    loop_run(bench.loop); /* the first waits for its answer, and is told by its time */
+    assert_int_equal(bench.id, 91);
+    assert_int_equal(bench.reason, REASON_NAME_TIMEOUT);
+    buf_free(&from);
+    channel_free(usher);
+    turn_for(10);
+}
+
+/* Where a reload would have a DNS listener at the resolver's server; and where it would be another listener. */
+static void test_name_servers_of_its_own(void **state)
+{
+    const struct role_set next = {2, bench.context.files, bench.context.conf, bench.context.policy};
+    struct fault why = {0};
+
+    (void)state;
+    tell_own_also(&bench.server.addr, true);
+    assert_false(porter_ops.prepare(&bench.context, &next, &why));
+    assert_non_null(strstr(why.text, "proxy.conf:2:22: resolver.servers: a DNS listener of the gateway's own is at 127.0.0.1:"));
+    tell_own_also(&bench.server.addr, false);
+    assert_true(porter_ops.prepare(&bench.context, &next, &why));
+    porter_ops.abandon(&bench.context);
+    tell_own();
 }
 
 /* The record first; the descriptor only when it is written. */
@@ -160,6 +226,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_an_address_that_came_later),
+        cmocka_unit_test(test_a_question_of_its_own),
+        cmocka_unit_test(test_name_servers_of_its_own),
         cmocka_unit_test(test_no_record_no_descriptor),
         cmocka_unit_test(test_cancel),
     };

@@ -56,6 +56,12 @@ static const char services[] =
     "  chosen:\n"
     "    hosts: [chosen.test]\n    addresses: [\"127.9.9.9:39184\"]\n"
     "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
+    "  beside:\n"
+    "    hosts: [beside.test]\n    allow-private: true\n    addresses: [\"10.9.9.9:39184\"]\n"
+    "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
+    "  later:\n"
+    "    hosts: [later.test]\n    allow-private: true\n    addresses: [\"172.20.1.1:39184\"]\n"
+    "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
     "  shut:\n"
     "    hosts: [shut.test]\n    addresses: [\"127.0.0.1:39181\"]\n"
     "    ports: [443]\n    scope: a\n    allow: [\"GET /**\"]\n    audit: \"waived: a test\"\n"
@@ -185,6 +191,23 @@ static inline void send_dial(uint32_t id, const char *host, uint16_t port)
     buf_free(&out);
 }
 
+/* As an usher does. more: bytes behind the message. */
+static inline void send_look_up(struct channel *usher, uint32_t id, const char *client, const char *from, const char *host, const char *more)
+{
+    struct buf out = {0};
+
+    pack_u32(&out, id);
+    pack_u64(&out, bench.says);
+    buf_append(&out, SLICE("0123456789abcdef"));
+    pack_bytes(&out, slice_of(client));
+    pack_bytes(&out, slice_of(from));
+    pack_bytes(&out, slice_of(host));
+    pack_u8(&out, 0);
+    buf_text(&out, more);
+    channel_send(usher, MSG_LOOKUP, buf_slice(&out), -1);
+    buf_free(&out);
+}
+
 static inline void send_cancel(uint32_t id)
 {
     struct buf out = {0};
@@ -306,16 +329,29 @@ static inline void on_report(void *arg, uint16_t type, struct slice payload, int
 
 static const struct channel_handler supervisor_handler = {on_report, on_scribe_end};
 
-/* As the supervisor says it: a publish listener, and one on a port that the kernel chose. */
+/* As the supervisor says it: a publish listener, and one on a port that the kernel chose; and one more, NULL: none. */
+static inline void tell_own_also(const struct addr *more, bool answers)
+{
+    struct buf payload = {0}, text = {0};
+
+    pack_u16(&payload, more ? 3 : 2);
+    pack_bytes(&payload, SLICE("127.0.0.1:39183"));
+    pack_u8(&payload, false);
+    pack_bytes(&payload, SLICE("0.0.0.0:39184"));
+    pack_u8(&payload, false);
+    if (more) {
+        addr_text(&text, more);
+        pack_bytes(&payload, buf_slice(&text));
+        pack_u8(&payload, answers);
+    }
+    porter_ops.on_control(&bench.context, MSG_OWN, buf_slice(&payload));
+    buf_free(&text);
+    buf_free(&payload);
+}
+
 static inline void tell_own(void)
 {
-    struct buf payload = {0};
-
-    pack_u16(&payload, 2);
-    pack_bytes(&payload, SLICE("127.0.0.1:39183"));
-    pack_bytes(&payload, SLICE("0.0.0.0:39184"));
-    porter_ops.on_control(&bench.context, MSG_OWN, buf_slice(&payload));
-    buf_free(&payload);
+    tell_own_also(NULL, false);
 }
 
 /* One service is closed by hand. */

@@ -33,16 +33,7 @@ static void dial(struct channel *worker, const char *sandbox, const char *host)
 
 static void look_up(struct channel *usher, const char *client, const char *host)
 {
-    struct buf out = {0};
-
-    pack_u32(&out, ++last_id);
-    pack_u64(&out, bench.says);
-    buf_append(&out, SLICE("0123456789abcdef"));
-    pack_bytes(&out, slice_of(client));
-    pack_bytes(&out, slice_of(host));
-    pack_u8(&out, 0);
-    channel_send(usher, MSG_LOOKUP, buf_slice(&out), -1);
-    buf_free(&out);
+    send_look_up(usher, ++last_id, client, "10.0.0.2:5353", host, "");
 }
 
 typedef void ask(struct channel *role, const char *who, const char *host);

@@ -181,17 +181,12 @@ static void v_keys(void)
 
 static void v_look_up_of(const char *host, const char *more)
 {
-    struct buf out = {0};
+    send_look_up(bench.worker, 302, "10.0.0.2", "10.0.0.2:5353", host, more);
+}
 
-    pack_u32(&out, 302);
-    pack_u64(&out, bench.says);
-    buf_append(&out, SLICE("0123456789abcdef"));
-    pack_bytes(&out, SLICE("10.0.0.2"));
-    pack_bytes(&out, slice_of(host));
-    pack_u8(&out, 0);
-    buf_text(&out, more);
-    channel_send(bench.worker, MSG_LOOKUP, buf_slice(&out), -1);
-    buf_free(&out);
+static void v_look_up_from_nowhere(void)
+{
+    send_look_up(bench.worker, 302, "10.0.0.2", "10.0.0.2", "global.test", "");
 }
 
 static void v_look_up(void)
@@ -266,6 +261,7 @@ static void test_violations(void **state)
         {"an usher that dials", v_plain_dial, true},
         {"an usher that asks for an issuer's keys", v_keys, true},
         {"an usher's name that is not canonical", v_look_up_upper, true},
+        {"an usher's question from an address without a port", v_look_up_from_nowhere, true},
         {"bytes behind an usher's message", v_look_up_trailing, true},
         {"one number for two of an usher's questions", v_look_up_twice, true},
         {"65 look-ups of what no service lists", v_look_up_unlisted_often, true},
