@@ -6,13 +6,8 @@
 
 #include "base/pack.h"
 
-struct own {
-    struct addr addr;
-    bool answers;
-};
-
 struct bounds {
-    struct own *own;
+    struct addr *own;
     size_t count, cap;
     uint16_t *wild; /* ports of listeners on the unspecified address */
     size_t n_wild;
@@ -51,21 +46,21 @@ void bounds_replace(struct bounds *b, struct bounds *by)
     free(by);
 }
 
-static void add_own(struct bounds *b, const struct addr *a, bool answers)
+static void add_own(struct bounds *b, const struct addr *a)
 {
     if (b->count == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 16;
         b->own = must(realloc(b->own, b->cap * sizeof *b->own));
     }
-    b->own[b->count++] = (struct own){addr_plain(a), answers};
+    b->own[b->count++] = addr_plain(a);
 }
 
-void bounds_add_listener(struct bounds *b, const struct addr *listener, bool answers)
+void bounds_add_listener(struct bounds *b, const struct addr *listener)
 {
     if (listener->family != AF_INET && listener->family != AF_INET6)
         return;
     if (!addr_is_unspecified(listener)) {
-        add_own(b, listener, answers);
+        add_own(b, listener);
         return;
     }
     b->wild = must(realloc(b->wild, (b->n_wild + 1) * sizeof *b->wild));
@@ -80,8 +75,9 @@ struct bounds *bounds_read(struct slice own)
 
     for (uint16_t n = unpack_u16(&u); n && !u.bad; n--) {
         if (!addr_parse(unpack_bytes(&u), &a))
-            break;
-        bounds_add_listener(b, &a, unpack_u8(&u));
+            u.bad = true;
+        else
+            bounds_add_listener(b, &a);
     }
     if (unpack_done(&u))
         return b;
@@ -100,32 +96,17 @@ static bool is_here(const struct bounds *b, const struct addr *a)
     return addr_classify(a) == ADDR_LOOPBACK || !b->ask || b->ask(b->arg, a);
 }
 
-static const struct own *find_own(const struct bounds *b, const struct addr *a)
-{
-    for (size_t i = 0; i < b->count; i++)
-        if (addr_equals(&b->own[i].addr, a))
-            return &b->own[i];
-    return NULL;
-}
-
 static bool is_own(const struct bounds *b, const struct addr *a)
 {
     struct addr real = addr_plain(a);
 
-    if (find_own(b, &real))
-        return true;
+    for (size_t i = 0; i < b->count; i++)
+        if (addr_equals(&b->own[i], &real))
+            return true;
     for (size_t i = 0; i < b->n_wild; i++)
         if (b->wild[i] == real.port)
             return is_here(b, &real);
     return false;
-}
-
-bool bounds_answers(const struct bounds *b, const struct addr *server)
-{
-    struct addr real = addr_plain(server);
-    const struct own *own = find_own(b, &real);
-
-    return own && own->answers;
 }
 
 const char *bounds_refuse(const struct bounds *b, const struct addr *a, enum bounds_source source)

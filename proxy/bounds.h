@@ -18,9 +18,9 @@ void bounds_replace(struct bounds *b, struct bounds *by);
 
 /*
  * A socket the gateway listens on: never to be dialled. The unspecified address stands for every address that is this machine's
- * when one of its port is asked about, of both families. Anything but IPv4 and IPv6 is left aside. answers: it is a DNS listener.
+ * when one of its port is asked about, of both families. Anything but IPv4 and IPv6 is left aside.
  */
-void bounds_add_listener(struct bounds *b, const struct addr *listener, bool answers);
+void bounds_add_listener(struct bounds *b, const struct addr *listener);
 /* Is a (with its port) this machine's? Loopback is not asked about. */
 typedef bool bounds_is_here(void *arg, const struct addr *a);
 /* arg is kept, also over bounds_replace(). Without it every address is, on a port that a listener on the unspecified address has. */
@@ -37,8 +37,5 @@ enum bounds_source {
  * "loopback", "link-local", "metadata", "special", "own listener". The last three are refused from every source.
  */
 const char *bounds_refuse(const struct bounds *b, const struct addr *a, enum bounds_source source);
-
-/* Would a question that is sent there come to a DNS listener of ours? */
-bool bounds_answers(const struct bounds *b, const struct addr *server);
 
 #endif

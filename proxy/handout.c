@@ -164,7 +164,6 @@ void handout_own(struct process *porter, const struct listeners *now, const stru
         if (!addr_parse(slice_of(l->address), &a))
             continue;
         pack_bytes(&list, slice_of(l->address));
-        pack_u8(&list, l->is_dns);
         n++;
     }
     pack_u16(&message, n);

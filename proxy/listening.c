@@ -12,6 +12,7 @@
 #include "net/spread.h"
 #include "net/steer.h"
 #include "proxy/inherit.h"
+#include "proxy/zone.h"
 
 #define DNS_PREFIX "dns."
 
@@ -287,6 +288,14 @@ static bool open_written(const struct opening *o, const struct conf *c, bool is_
     return true;
 }
 
+/* On a port that the kernel chose, or a socket that was given, it is known where it listens only now. */
+static bool asks_others(const struct conf *c, const char *name, const struct listening *l, struct fault *why)
+{
+    struct addr a;
+
+    return !addr_parse(slice_of(l->address), &a) || !zone_asks_itself(c, name, &a, why);
+}
+
 static bool open_questions(const struct opening *o, const struct conf *c, struct fault *why)
 {
     for (size_t i = 0; i < conf_count(c, "dns"); i++) {
@@ -300,7 +309,7 @@ static bool open_questions(const struct opening *o, const struct conf *c, struct
         l = add(o->to, text, conf_text(item, "address"), false);
         free(text);
         l->is_dns = true;
-        if (!open_one(o, l, why))
+        if (!open_one(o, l, why) || !asks_others(c, conf_name(item), l, why))
             return false;
     }
     return true;

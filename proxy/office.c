@@ -18,7 +18,6 @@ struct names {
     struct resolver *resolver;
     unsigned holds;
     struct buf settings; /* its section as text */
-    struct buf place; /* where its servers are written */
     bool told; /* that it asks itself */
 };
 
@@ -71,10 +70,8 @@ static struct names *names_new(const struct office_ground *ground, const struct 
         n->holds++;
         return n;
     }
-    if ((n->resolver = make_resolver(ground, section, why))) {
-        conf_place(section, "servers", &n->place);
+    if ((n->resolver = make_resolver(ground, section, why)))
         return n;
-    }
     buf_free(&n->settings);
     free(n);
     return NULL;
@@ -86,7 +83,6 @@ static void names_release(struct names *n)
         return;
     resolver_free(n->resolver);
     buf_free(&n->settings);
-    buf_free(&n->place);
     free(n);
 }
 
@@ -95,31 +91,14 @@ struct resolver *office_resolver(const struct office *o)
     return o->names->resolver;
 }
 
-/* ---- never ourselves ---- */
-
-/* What was written apart may have come together: on a port that the kernel chose, or by a socket that was handed to the gateway. */
-static bool asks_others(const struct bounds *bounds, const struct conf_item *section, struct fault *why)
-{
-    struct addr server;
-
-    for (size_t i = 0; i < conf_list_count(section, "servers"); i++) {
-        const char *text = conf_list_text(section, "servers", i);
-
-        if (addr_parse(slice_of(text), &server) && bounds_answers(bounds, &server))
-            return conf_refuse(section, "servers", (int)i, why, "resolver.servers: a DNS listener of the gateway's own is at %s, and it would ask "
-                               "itself; name a server that knows where listed names are", text);
-    }
-    return true;
-}
-
 bool office_asked_itself(struct office *o, const struct addr *from, struct fault *why)
 {
     struct names *n = o->names;
 
     if (!resolver_asks_from(n->resolver, from))
         return false;
-    fault_reason(why, REASON_LOOP_DETECTED, "%.*s: what is asked of resolver.servers comes to a DNS listener of the gateway's own: something "
-                 "rewrites addresses on the way (nft list ruleset); except the gateway, or name a server that is not led here", SLICE_ARG(buf_slice(&n->place)));
+    fault_reason(why, REASON_LOOP_DETECTED, "what is asked of resolver.servers comes to a DNS listener of the gateway's own: something rewrites "
+                 "addresses on the way (nft list ruleset); except the gateway there, or name a server that is not led here");
     if (!n->told)
         say_warning("%s", why->text);
     n->told = true;
@@ -153,8 +132,7 @@ struct office *office_new(const struct office_ground *ground, const struct conf 
     *o = (struct office){.loop = ground->loop, .recorder = ground->recorder, .policy = policy, .bounds = ground->bounds,
                          .allowance = ground->allowance, .stagger_ms = STAGGER_MS, .holds = 1};
     o->timeout_ms = dial_ms > 2 * MARGIN_MS ? dial_ms - MARGIN_MS : dial_ms;
-    if (asks_others(ground->bounds, conf_section(conf, "resolver"), why) && (o->sources = keysources_compile(conf, why)) &&
-        (o->names = names_new(ground, conf_section(conf, "resolver"), before, why)))
+    if ((o->sources = keysources_compile(conf, why)) && (o->names = names_new(ground, conf_section(conf, "resolver"), before, why)))
         return o;
     office_free(o);
     return NULL;

@@ -37,7 +37,7 @@ struct office_ground {
 
 /*
  * An office with one hold. What ground names, and the policy, are kept; the resolver is that of before (may be NULL) when
- * nothing about it changed. NULL and why when the configuration of the resolver is refused, or it leads to a DNS listener of ours.
+ * nothing about it changed. NULL and why when the configuration of the resolver is refused.
  */
 struct office *office_new(const struct office_ground *ground, const struct conf *conf, const struct policy *policy,
                           const struct office *before, struct fault *why);
@@ -50,8 +50,8 @@ struct office *office_hold(struct office *o);
 void office_release(struct office *o);
 struct resolver *office_resolver(const struct office *o);
 /*
- * Is it a question of our own resolver's that came from there, led back here by who rewrites addresses? Then true and why, loop_detected, with
- * the place of resolver.servers; said to the operator once.
+ * Is it a question of our own resolver's that came from there, led back here by who rewrites addresses? Then true and why,
+ * loop_detected; said to the operator once.
  */
 bool office_asked_itself(struct office *o, const struct addr *from, struct fault *why);
 

@@ -25,7 +25,7 @@ enum role_message {
     MSG_LISTENER,    /* bytes name, u8 is_publish; fd: listening socket (workers; clerk: publish and admin). Usher: u8 takes TCP; fd: that, or a datagram socket */
     MSG_SHARED,      /* bytes name ("revocations", "pins", "spent", "counters/worker 0", "tally/worker 0"); fd: shared memory */
     MSG_DIRECTORY,   /* bytes name ("journal"); fd: directory (scribe) */
-    MSG_OWN,         /* porter: u16 n, n times bytes address, u8 answers DNS: all that the gateway listens on; again when that changed */
+    MSG_OWN,         /* porter: u16 n, n times bytes address: all that the gateway listens on; again when that changed */
     MSG_GO,          /* everything is there: start work */
     MSG_STOP,        /* finish what is open, then exit 0 */
     MSG_PING,        /* are you there? Answered by MSG_PONG from the loop */

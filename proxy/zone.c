@@ -92,11 +92,10 @@ static bool is_apart(const struct conf *c, const struct conf_item *item, const s
     return true;
 }
 
-/* The porter's question would be one for the porter, and so on for ever. */
-static bool is_asked_by_us(const struct conf *c, const struct zone *z, struct fault *why)
+bool zone_asks_itself(const struct conf *c, const char *name, const struct addr *address, struct fault *why)
 {
     const struct conf_item *r = conf_section(c, "resolver");
-    struct addr server, here = addr_plain(&z->address);
+    struct addr server, here = addr_plain(address);
 
     for (size_t i = 0; i < conf_list_count(r, "servers"); i++) {
         const char *text = conf_list_text(r, "servers", i);
@@ -104,10 +103,9 @@ static bool is_asked_by_us(const struct conf *c, const struct zone *z, struct fa
         if (!addr_parse(slice_of(text), &server))
             continue;
         server = addr_plain(&server);
-        if (server.port == 0 || !addr_equals(&server, &here))
-            continue;
-        return !conf_refuse(r, "servers", (int)i, why, "resolver.servers: %s is dns.%s, and the gateway would ask itself; name a server that "
-                            "knows where listed names are", text, z->name);
+        if (server.port && addr_equals(&server, &here))
+            return !conf_refuse(r, "servers", (int)i, why, "resolver.servers: %s is dns.%s, and the gateway would ask itself; name a server that "
+                                "knows where listed names are", text, name);
     }
     return false;
 }
@@ -126,7 +124,7 @@ bool zones_compile(const struct conf *c, struct zones *out, struct fault *why)
         z->name = conf_name(item);
         z->sandbox = conf_text(item, "sandbox");
         if (read_address(item, z, why) && read_answers(item, z, why) && read_ttl(item, z, why) && is_apart(c, item, out, z, why) &&
-            !is_asked_by_us(c, z, why))
+            !zone_asks_itself(c, z->name, &z->address, why))
             continue;
         zones_clear(out);
         return false;

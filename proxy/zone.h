@@ -28,6 +28,8 @@ struct zones {
 /* c is kept. False with "file:line:col: ..." in why; *out is then empty. */
 bool zones_compile(const struct conf *c, struct zones *out, struct fault *why);
 void zones_clear(struct zones *z);
+/* Does resolver.servers lead to dns.NAME, which listens at address? Then true and why; the porter's question would be one for the porter, for ever. */
+bool zone_asks_itself(const struct conf *c, const char *name, const struct addr *address, struct fault *why);
 /* NULL: none is called so. */
 const struct zone *zones_find(const struct zones *z, struct slice name);
 

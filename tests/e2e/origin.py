@@ -54,11 +54,11 @@ def ok(request):
 
 class Origin:
     """
-    Listens on a port of its own of 127.0.0.1, or of every address. script(request) gives the raw response; None
+    Listens on a port of its own of 127.0.0.1, or of every address, or by a socket that is given. script(request) gives the raw response; None
     closes.
     """
 
-    def __init__(self, cert=None, key=None, script=ok, everywhere=False):
+    def __init__(self, cert=None, key=None, script=ok, everywhere=False, listener=None):
         self.script, self.requests, self.raw, self.connections = script, [], [], 0
         self.early = None  # bytes said at once after a head, whatever follows it; with Connection: close it closes then
         self.greeting = b""  # said before any request
@@ -73,7 +73,7 @@ class Origin:
         if everywhere:
             self.socket = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
         else:
-            self.socket = socket.create_server(("127.0.0.1", 0))
+            self.socket = listener or socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.accepting = threading.Thread(target=self.accept, daemon=True)
         self.accepting.start()

@@ -219,7 +219,6 @@ static void tell_own(struct role_context *c)
 
     pack_u16(&out, 1);
     pack_bytes(&out, SLICE(OWN));
-    pack_u8(&out, false);
     porter_ops.on_control(c, MSG_OWN, buf_slice(&out));
     buf_free(&out);
 }

@@ -329,29 +329,16 @@ static inline void on_report(void *arg, uint16_t type, struct slice payload, int
 
 static const struct channel_handler supervisor_handler = {on_report, on_scribe_end};
 
-/* As the supervisor says it: a publish listener, and one on a port that the kernel chose; and one more, NULL: none. */
-static inline void tell_own_also(const struct addr *more, bool answers)
-{
-    struct buf payload = {0}, text = {0};
-
-    pack_u16(&payload, more ? 3 : 2);
-    pack_bytes(&payload, SLICE("127.0.0.1:39183"));
-    pack_u8(&payload, false);
-    pack_bytes(&payload, SLICE("0.0.0.0:39184"));
-    pack_u8(&payload, false);
-    if (more) {
-        addr_text(&text, more);
-        pack_bytes(&payload, buf_slice(&text));
-        pack_u8(&payload, answers);
-    }
-    porter_ops.on_control(&bench.context, MSG_OWN, buf_slice(&payload));
-    buf_free(&text);
-    buf_free(&payload);
-}
-
+/* As the supervisor says it: a publish listener, and one on a port that the kernel chose. */
 static inline void tell_own(void)
 {
-    tell_own_also(NULL, false);
+    struct buf payload = {0};
+
+    pack_u16(&payload, 2);
+    pack_bytes(&payload, SLICE("127.0.0.1:39183"));
+    pack_bytes(&payload, SLICE("0.0.0.0:39184"));
+    porter_ops.on_control(&bench.context, MSG_OWN, buf_slice(&payload));
+    buf_free(&payload);
 }
 
 /* One service is closed by hand. */
