@@ -139,7 +139,8 @@ services:
     def records(self, **want):
         found = []
         for segment in sorted((self.directory / "journal").glob("*.ndjson")):
-            for line in segment.read_text().splitlines():
+            whole, _, _ = segment.read_text().rpartition("\n")  # what is being written has no end yet
+            for line in whole.splitlines():
                 record = json.loads(line)
                 if all(record.get(k) == v for k, v in want.items()):
                     found.append(record)
