@@ -1,10 +1,6 @@
 /* Owns nothing: bytes to text, one after another. */
 #include "base/put.h"
 
-#include <endian.h>
-
-static const char hex_digits[] = "0123456789abcdef";
-
 static size_t decimal_len(uint64_t n)
 {
     size_t len = 1;
@@ -30,36 +26,48 @@ char *put_decimal(char *at, uint64_t n)
     return end;
 }
 
+/* ---- sixteen bytes at once: most of what is put is digits in hex and text that nothing is escaped in ---- */
+
+typedef signed char block __attribute__((vector_size(16)));
+typedef uint64_t words __attribute__((vector_size(16)));
+typedef uint32_t half_words __attribute__((vector_size(16)));
+
+static inline block block_load(const char *from)
+{
+    block b;
+
+    memcpy(&b, from, sizeof b);
+    return b;
+}
+
 /* ---- hexadecimal ---- */
 
-/* Four bytes become eight digits at once: every record has some sixty bytes in hex. */
-static uint64_t eight_digits(uint32_t bytes)
+static inline block digits_of(block halves)
 {
-    const uint64_t ones = 0x0101010101010101U;
-    uint64_t x = bytes, letters;
+    return halves + '0' + ((halves > 9) & ('a' - '9' - 1));
+}
 
-    x = (x | x << 16) & 0x0000ffff0000ffffU; /* a byte in each second place, the first one lowest */
-    x = (x | x << 8) & 0x00ff00ff00ff00ffU;
-    x = (x >> 4 | x << 8) & 0x0f0f0f0f0f0f0f0fU; /* its high half first */
-    letters = (x + 6 * ones) >> 4 & ones;
-    return x + ones * '0' + letters * ('a' - '9' - 1);
+static char *put_hex_block(char *at, const char *from)
+{
+    block bytes = block_load(from), high = digits_of(bytes >> 4 & 15), low = digits_of(bytes & 15);
+    block front = __builtin_shufflevector(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    block back = __builtin_shufflevector(high, low, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+
+    memcpy(at, &front, sizeof front);
+    memcpy(at + sizeof front, &back, sizeof back);
+    return at + PUT_HEX_MAX(sizeof bytes);
 }
 
 char *put_hex(char *at, struct slice bytes)
 {
-    const unsigned char *p = (const unsigned char *)bytes.ptr, *end = p + bytes.len;
+    static const char digits[] = "0123456789abcdef";
+    const char *p = bytes.ptr, *end = p + bytes.len;
 
-    for (; end - p >= 4; p += 4, at += 8) {
-        uint32_t four;
-        uint64_t digits;
-
-        memcpy(&four, p, sizeof four);
-        digits = htole64(eight_digits(le32toh(four)));
-        memcpy(at, &digits, sizeof digits);
-    }
+    for (; end - p >= (ptrdiff_t)sizeof(block); p += sizeof(block))
+        at = put_hex_block(at, p);
     for (; p < end; p++) {
-        *at++ = hex_digits[*p >> 4];
-        *at++ = hex_digits[*p & 15];
+        *at++ = digits[(unsigned char)*p >> 4];
+        *at++ = digits[*p & 15];
     }
     return at;
 }
@@ -87,70 +95,102 @@ static char *escape(char *at, unsigned char c)
     }
 }
 
-/*
- * Nothing but ASCII that JSON takes as it is? A byte that is not gets its top bit: by itself, or where something is taken from
- * it that is more. What that borrows from its neighbours makes no difference, since only none at all is plain.
- */
-static inline bool word_is_plain(uint64_t word)
+/* Nothing but ASCII that JSON takes as it is? What is not ASCII is less than zero here. */
+static inline bool block_is_plain(block b)
 {
-    const uint64_t ones = 0x0101010101010101U;
-    uint64_t marks = word | (word - ones * 0x20) | ((word ^ ones * '"') - ones) | ((word ^ ones * '\\') - ones) |
-                     ((word ^ ones * 0x7f) - ones);
+    block marks = (b < ' ') | (b == '"') | (b == '\\') | (b == 0x7f);
+    uint64_t halves[2];
 
-    return (marks & ones * 0x80) == 0;
+    memcpy(halves, &marks, sizeof halves);
+    return (halves[0] | halves[1]) == 0;
 }
 
-static bool char_is_plain(unsigned char c)
+static bool char_is_plain(char c)
 {
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+    return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-static inline bool copy_plain_word(char *at, const char *from)
+static inline bool copy_plain_block(char *at, const char *from)
 {
-    uint64_t word;
+    block b = block_load(from);
 
-    memcpy(&word, from, sizeof word);
-    memcpy(at, &word, sizeof word);
-    return word_is_plain(word);
+    memcpy(at, &b, sizeof b);
+    return block_is_plain(b);
 }
 
-/*
- * The front of s that needs no escape, copied eight bytes at a time, since nearly every text is such; its length. What is
- * left over is copied with some of what went before.
- */
-static size_t put_plain(char *at, struct slice s)
+/* Eight to fifteen bytes, or four to seven: as two halves that may overlap. */
+static inline bool copy_plain_words(char *at, const char *from, size_t n)
 {
-    const size_t word = sizeof(uint64_t);
+    uint64_t front, back;
+
+    memcpy(&front, from, sizeof front);
+    memcpy(&back, from + n - sizeof back, sizeof back);
+    memcpy(at, &front, sizeof front);
+    memcpy(at + n - sizeof back, &back, sizeof back);
+    return block_is_plain((block)(words){front, back});
+}
+
+static inline bool copy_plain_half_words(char *at, const char *from, size_t n)
+{
+    uint32_t front, back;
+
+    memcpy(&front, from, sizeof front);
+    memcpy(&back, from + n - sizeof back, sizeof back);
+    memcpy(at, &front, sizeof front);
+    memcpy(at + n - sizeof back, &back, sizeof back);
+    return block_is_plain((block)(half_words){front, front, back, back});
+}
+
+static inline size_t put_plain_blocks(char *at, struct slice s)
+{
+    const size_t size = sizeof(block);
     size_t n = 0;
 
-    while (n + word <= s.len && copy_plain_word(at + n, s.ptr + n))
-        n += word;
-    if (n < s.len && n + word > s.len && s.len >= word && copy_plain_word(at + s.len - word, s.ptr + s.len - word))
-        return s.len;
-    for (; n < s.len && char_is_plain((unsigned char)s.ptr[n]); n++)
+    for (; n + size <= s.len; n += size)
+        if (!copy_plain_block(at + n, s.ptr + n))
+            return n;
+    return copy_plain_block(at + s.len - size, s.ptr + s.len - size) ? s.len : n;
+}
+
+/* Copy s while it is plain: nearly always all of it. How much was copied, which may be less than could be. */
+static inline size_t put_plain(char *at, struct slice s)
+{
+    size_t n = 0;
+
+    if (s.len >= sizeof(block))
+        return put_plain_blocks(at, s);
+    if (s.len >= sizeof(uint64_t))
+        return copy_plain_words(at, s.ptr, s.len) ? s.len : 0;
+    if (s.len >= sizeof(uint32_t))
+        return copy_plain_half_words(at, s.ptr, s.len) ? s.len : 0;
+    for (; n < s.len && char_is_plain(s.ptr[n]); n++)
         at[n] = s.ptr[n];
     return n;
 }
 
+/* The rest of bytes, behind a front that is written. Apart, for what it needs on the stack put_json should not set up each time. */
+static __attribute__((noinline)) char *put_escaped(char *at, struct slice bytes, size_t front)
+{
+    bool pass_high = slice_is_utf8(bytes);
+
+    for (size_t n = front; n < bytes.len; n++) {
+        char c = bytes.ptr[n];
+
+        if (c < 0 ? pass_high : char_is_plain(c))
+            *at++ = c;
+        else
+            at = escape(at, (unsigned char)c);
+    }
+    return at;
+}
+
 char *put_json(char *at, struct slice bytes)
 {
-    size_t n;
+    size_t plain;
 
     *at++ = '"';
-    n = put_plain(at, bytes);
-    at += n;
-    if (n < bytes.len) {
-        bool pass_high = slice_is_utf8(bytes);
-
-        for (; n < bytes.len; n++) {
-            unsigned char c = (unsigned char)bytes.ptr[n];
-
-            if (c >= 0x80 ? pass_high : char_is_plain(c))
-                *at++ = (char)c;
-            else
-                at = escape(at, c);
-        }
-    }
+    plain = put_plain(at, bytes);
+    at = plain == bytes.len ? at + plain : put_escaped(at + plain, bytes, plain);
     *at++ = '"';
     return at;
 }

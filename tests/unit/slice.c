@@ -1,6 +1,6 @@
 /*
- * What works a word at a time, held against what works byte by byte: folding of case, escapes of JSON; and the hash against its
- * authors' vectors.
+ * What works on many bytes at once, held against what works byte by byte: folding of case, escapes of JSON, hexadecimal; and the
+ * hash against its authors' vectors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,8 @@
 #include "base/hash.h"
 #include "base/put.h"
 #include "base/slice.h"
+
+enum { LONGEST = 40 };
 
 static unsigned char fold(unsigned char c)
 {
@@ -39,14 +41,15 @@ static void case_is_folded_of_letters_alone(void **state)
                 }
 }
 
-/* Every byte, at every place of texts around the size of a word: as it is written where it stands alone. */
+/* Every byte, at every place of texts around once and twice what is looked at together: as it is written where it stands alone. */
 static void json_is_escaped_alike_wherever_it_stands(void **state)
 {
     (void)state;
-    for (size_t n = 1; n <= 20; n++)
+    for (size_t n = 1; n <= LONGEST; n++)
         for (size_t at = 0; at < n; at++)
             for (unsigned c = 0; c < 256; c++) {
-                char text[20], one = (char)c, alone[PUT_JSON_MAX(1)], whole[PUT_JSON_MAX(20)], expected[PUT_JSON_MAX(20)];
+                char text[LONGEST], one = (char)c, alone[PUT_JSON_MAX(1)];
+                char whole[PUT_JSON_MAX(LONGEST)], expected[PUT_JSON_MAX(LONGEST)];
                 struct slice escaped = slice_make(alone, (size_t)(put_json(alone, slice_make(&one, 1)) - alone));
                 char *to = expected;
 
@@ -58,6 +61,22 @@ static void json_is_escaped_alike_wherever_it_stands(void **state)
                                   slice_make(expected, (size_t)(to - expected))))
                     fail_msg("%02x at %zu of %zu", c, at, n);
             }
+}
+
+static void every_byte_is_two_digits_in_hex_wherever_it_stands(void **state)
+{
+    (void)state;
+    for (size_t n = 1; n <= LONGEST; n++)
+        for (unsigned c = 0; c < 256; c++) {
+            char text[LONGEST], hex[PUT_HEX_MAX(LONGEST)], expected[PUT_HEX_MAX(LONGEST) + 1];
+
+            for (size_t i = 0; i < n; i++) {
+                text[i] = (char)(c + i * 37);
+                snprintf(expected + 2 * i, 3, "%02x", (c + (unsigned)i * 37) % 256);
+            }
+            if (!slice_is(slice_make(hex, (size_t)(put_hex(hex, slice_make(text, n)) - hex)), expected))
+                fail_msg("%.*s, not %s", (int)n * 2, hex, expected);
+        }
 }
 
 static void numbers_are_written_in_decimal(void **state)
@@ -102,6 +121,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(case_is_folded_of_letters_alone),
         cmocka_unit_test(json_is_escaped_alike_wherever_it_stands),
+        cmocka_unit_test(every_byte_is_two_digits_in_hex_wherever_it_stands),
         cmocka_unit_test(numbers_are_written_in_decimal),
         cmocka_unit_test(the_hash_is_siphash),
     };
