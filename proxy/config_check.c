@@ -239,6 +239,22 @@ static void warn_accepted(struct gateway_config *c, const struct conf_item *item
     buf_free(&day);
 }
 
+/* Whoever may write anywhere writes where others read. */
+static void warn_rules(struct gateway_config *c, const struct conf_item *item)
+{
+    for (size_t i = 0; i < conf_list_count(item, "allow"); i++) {
+        struct slice path = slice_of(conf_list_text(item, "allow", i)), methods, method;
+        bool writes = false;
+
+        slice_next(&path, ' ', &methods);
+        while (slice_next(&methods, ',', &method))
+            writes = writes || !(slice_is(method, "GET") || slice_is(method, "HEAD") || slice_is(method, "OPTIONS"));
+        if (writes && slice_is(slice_trim(path), "/**"))
+            warn(c, item, "allow", "services.%s may be written to anywhere, by allow \"%s\": name the paths", conf_name(item),
+                 conf_list_text(item, "allow", i));
+    }
+}
+
 static void warn_services(struct gateway_config *c)
 {
     const int64_t now_s = clock_wall_s();
@@ -256,6 +272,9 @@ static void warn_services(struct gateway_config *c)
             warn_accepted(c, item, accepted, now_s);
         if (conf_bool(item, "observe"))
             warn(c, item, "observe", "services.%s only observes: its rules refuse nothing", service_name(s));
+        if (strcmp(conf_text(item, "unscannable"), "allow") == 0)
+            warn(c, item, "unscannable", "services.%s takes contents that cannot be looked into: a secret may be in them", service_name(s));
+        warn_rules(c, item);
         if (service_allows_websocket(s) && service_enforces_edges(s))
             warn(c, item, "websocket", "services.%s: handoff-edges: enforce does not reach into its WebSockets", service_name(s));
         warn_destinations(c, s, item);

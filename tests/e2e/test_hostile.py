@@ -240,6 +240,27 @@ def test_no_record_repeats_a_secret_that_was_refused_before_the_scan(gateway, to
     assert canary not in gateway.output().decode()
 
 
+@pytest.mark.parametrize("target,fields,reason", [
+    ("http://registry.test/private/{}", "", "path_not_allowed"),
+    ("http://registry.test/pkg/{}", "", "token_leak"),
+    ("http://registry.test/pkg/a?{}=1", "", "token_leak"),
+    ("http://registry.test/pkg/a", "User-Agent: {}\r\n", "token_leak"),
+    ("http://registry.test/pkg/a", "X-{}: 1\r\n", "token_leak"),
+    ("http://registry.test/pkg/a", "Authorization: Bearer {}\r\n", "credential_foreign"),
+])
+def test_no_record_repeats_a_leave_token(gateway, token, target, fields, reason):
+    """Nor its signature alone, which with the claims of any record would be the token again."""
+    wire = gateway.connect()
+    wire.send(f"GET {target.replace('{}', token)} HTTP/1.1\r\nHost: registry.test\r\nProxy-Authorization: Bearer {token}\r\n"
+              f"{fields.replace('{}', token)}\r\n")
+    answer = wire.response()
+    assert answer.reason == reason
+    short = answer.line.rsplit(" ", 1)[1]
+    wait_until(lambda: short in journal_text(gateway), "its record")
+    for text in (journal_text(gateway), gateway.output().decode(), answer.body.decode()):
+        assert token.rsplit(".", 1)[1] not in text
+
+
 # ---- authority that ends
 
 

@@ -285,6 +285,8 @@ static void test_warnings(void **state)
         check_warnings(rows[i].name, rows[i].text, rows[i].warning, rows[i].warning ? 1 : 0);
 }
 
+#define SERVICE_WITH(more) GOOD "services: {s: {hosts: a.example, scope: s, ca-file: corp-ca.pem, " more "}}\n"
+
 /* Of a service that nobody audited: that is the first warning. */
 static void test_warnings_of_closed_services(void **state)
 {
@@ -295,13 +297,23 @@ static void test_warnings_of_closed_services(void **state)
          "accept: {AN-1: \"behind a wall until 2199-12-31\"}}}\n", "services.s accepts AN-1 until 2199-12-31: behind a wall"},
         {"a weakness that was", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", ca-file: corp-ca.pem, "
          "accept: {AN-1: \"behind a wall until 2020-12-31\"}}}\n", "services.s accepts AN-1 no more since 2020-12-31"},
-        {"a service that observes", GOOD "services: {s: {hosts: a.example, scope: s, allow: \"GET /\", "
-         "ca-file: corp-ca.pem, observe: true}}\n", "services.s only observes: its rules refuse nothing"},
+        {"a service that observes", SERVICE_WITH("allow: \"GET /\", observe: true"), "services.s only observes: its rules refuse nothing"},
+        {"contents that are not looked into", SERVICE_WITH("allow: \"GET /\", unscannable: allow"), "services.s takes contents that cannot be"},
+        {"anything may be written", SERVICE_WITH("allow: \"GET,PUT /**\""), "services.s may be written to anywhere, by allow \"GET,PUT /**\""},
+        {"what a folder takes is written there", SERVICE_WITH("allow: \"GET,PUT /up/**\""), NULL},
+        {"anything may be read", SERVICE_WITH("allow: \"GET,HEAD,OPTIONS /**\""), NULL},
+        {"one credential for whoever comes first", SERVICE_WITH("allow: \"GET /\", credential: {from: 'env:EXEAT_TEST'}"),
+         "services.s has one credential, which one sandbox at a time may use"},
+        {"one credential for all", SERVICE_WITH("allow: \"GET /\", shared-identity: accepted, credential: {from: 'env:EXEAT_TEST'}"),
+         "services.s cannot tell sandboxes apart"},
+        {"a credential that can be read on the way", SERVICE_WITH("allow: \"GET /\", inject-plain: accepted, assert: {as: bearer}"),
+         "services.s: the gateway's credential may go out over plain HTTP"},
     };
 
     (void)state;
+    assert_int_equal(setenv("EXEAT_TEST", "a-credential-0123", 1), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        check_warnings(rows[i].name, rows[i].text, rows[i].warning, 2);
+        check_warnings(rows[i].name, rows[i].text, rows[i].warning ? rows[i].warning : "services.s is closed", rows[i].warning ? 2 : 1);
 }
 
 static void test_no_canaries(void **state)
