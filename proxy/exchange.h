@@ -138,6 +138,7 @@ struct exchange {
     int status;
     int interims;          /* 1xx responses so far */
     int64_t response_hits;
+    size_t small_head;     /* of a small response, looked at as a whole: how long its head is */
     bool lasts;            /* the response is a stream of events: it has no end to wait for */
     struct websocket *websocket; /* in SOCKET */
     enum edge_format edges; /* how the response's content is looked through for places it sends on to */

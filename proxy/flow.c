@@ -89,8 +89,10 @@ struct hit flow_data(struct flow *f, struct slice bytes)
 {
     uint64_t safe = 0;
     bool whole = f->length && bytes.len == f->length && !f->total;
-    struct hit hit = look(f->scan, bytes, whole, &safe);
+    struct hit hit = {0};
 
+    if (!f->seen)
+        hit = look(f->scan, bytes, whole, &safe);
     f->total += bytes.len;
     if (f->guard)
         f->caught = look(f->guard, bytes, whole, &safe);
@@ -131,7 +133,7 @@ struct hit flow_end(struct flow *f, struct slice trailers)
     struct hit hit = {0};
     uint64_t safe = f->total;
 
-    if (f->scan)
+    if (f->scan && !f->seen)
         hit = scan_finish(f->scan, &safe);
     if (f->guard)
         f->caught = scan_finish(f->guard, &safe);

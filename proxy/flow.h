@@ -30,6 +30,7 @@ struct flow {
     enum framing framing; /* as it goes out */
     uint64_t length;     /* of FRAMING_LENGTH when the caller knows it; else 0 */
     bool holds;          /* hold back until the scanner says safe; else pass and only look */
+    bool seen;           /* set by who looks at all of the content at once: scan is not asked */
     bool ended;          /* flow_end was called */
     uint64_t released;   /* content bytes let go */
     uint64_t total;      /* content bytes that came in */

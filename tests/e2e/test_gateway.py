@@ -511,16 +511,31 @@ def test_a_malformed_inner_request_is_recorded_with_its_sandbox(gateway, tunnel)
     assert record["sandbox"] == "sb-1" and record["token"]["jti"]
 
 
-@pytest.mark.parametrize("place,raw", [
-    ("response head", b"HTTP/1.1 200 OK\r\nX-Note: %s\r\nContent-Length: 0\r\n\r\n"),
-    ("response body", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n%-64s\r\n0\r\n\r\n"),
-    ("response trailer", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: %s\r\n\r\n"),
-])
-def test_a_canary_in_a_response_accuses_the_service(gateway, tunnel, origins, canary, place, raw):
+def of_length(body, fields=b""):
+    return b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n" % (fields, len(body)) + body
+
+
+ACCUSED = {  # how the canary is sent, where it is found, and at which offset when that is known
+    "a field, no content": (lambda c: of_length(b"", b"X-Note: %s\r\n" % c), "response head", None),
+    "a field, little content": (lambda c: of_length(b"nothing here", b"X-Note: %s\r\n" % c), "response head", None),
+    "a field, much content": (lambda c: of_length(b"z" * 9000, b"X-Note: %s\r\n" % c), "response head", None),
+    "little content begins with it": (of_length, "response body", 0),
+    "little content ends with it": (lambda c: of_length(b"z" * 99 + b"," + c), "response body", 100),
+    "much content ends with it": (lambda c: of_length(b"z" * 8999 + b"," + c), "response body", 9000),
+    "a chunk": (lambda c: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n%-64s\r\n0\r\n\r\n" % c, "response body", 0),
+    "a trailer": (lambda c: b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum: %s\r\n\r\n" % c, "response trailer", None),
+}
+
+
+@pytest.mark.parametrize("row", sorted(ACCUSED))
+def test_a_canary_in_a_response_accuses_the_service(gateway, tunnel, origins, canary, row):
+    make, place, offset = ACCUSED[row]
     assert len(canary) <= 64
-    with scripted(origins[0], lambda r: raw % canary.encode()):
-        tunnel.send(get(fields=f"X-Mark: {place}\r\n"))
+    before = len(gateway.records(kind="finding", reason="canary_response"))
+    with scripted(origins[0], lambda r: make(canary.encode())):
+        tunnel.send(get(fields=f"X-Mark: {row}\r\n"))
         assert tunnel.response().status == 200
-    found = wait_until(lambda: [r for r in gateway.records(kind="finding", reason="canary_response")
-                                if r["canary"]["place"] == place], "the finding")
+    found = wait_until(lambda: gateway.records(kind="finding", reason="canary_response")[before:], "the finding")
+    assert [r["canary"]["place"] for r in found] == [place]
+    assert offset is None or found[0]["canary"]["offset"] == offset
     assert found[0]["service"] == "registry-tls" and found[0]["sandbox"] == "sb-1"
