@@ -177,9 +177,11 @@ void database_pack(const struct database *d, struct buf *out)
     pack_one(d->stream, out);
 }
 
-static bool unpack_one(struct slice bytes, hs_database_t **out)
+static hs_error_t unpack_both(struct database *d, struct slice block, struct slice stream)
 {
-    return hs_deserialize_database(bytes.ptr, bytes.len, out) == HS_SUCCESS;
+    hs_error_t result = hs_deserialize_database(block.ptr, block.len, &d->block);
+
+    return result == HS_SUCCESS ? hs_deserialize_database(stream.ptr, stream.len, &d->stream) : result;
 }
 
 struct database *database_unpack(const struct registry *r, struct slice packed, struct fault *why)
@@ -188,11 +190,16 @@ struct database *database_unpack(const struct registry *r, struct slice packed, 
     struct unpack u = unpack_start(packed);
     uint64_t mark = unpack_u64(&u);
     struct slice block = unpack_bytes(&u), stream = unpack_bytes(&u);
+    hs_error_t result = HS_INVALID;
     bool ok;
 
     if (!d)
         return NULL;
-    ok = unpack_done(&u) && mark == mark_of(d) && unpack_one(block, &d->block) && unpack_one(stream, &d->stream);
+    if (unpack_done(&u) && mark == mark_of(d))
+        result = unpack_both(d, block, stream);
+    if (result == HS_DB_PLATFORM_ERROR) /* this process sees another processor, an emulated one: compiled once more, for it */
+        return finish(d, compile_both(d, why));
+    ok = result == HS_SUCCESS;
     if (!ok)
         fault_set(why, FAULT_SYNTAX, "what was compiled of the canaries is damaged, or of others");
     return finish(d, ok);
