@@ -40,7 +40,18 @@ static uint64_t hash_of(const char *piece)
     uint64_t word;
 
     memcpy(&word, piece, NEEDLE_PIECE);
-    return word * 0x9e3779b97f4a7c15 >> 48; /* the upper 16 bits */
+    return word * 0x9e3779b97f4a7c15;
+}
+
+/* A piece has two bits of the map, or one look in 150 would be for nothing, and a closer one costs as much as the scan. */
+static uint64_t first_bit(uint64_t hash)
+{
+    return hash >> 48;
+}
+
+static uint64_t second_bit(uint64_t hash)
+{
+    return hash >> 32 & (BITS - 1);
 }
 
 static struct slice tail_of(struct slice text)
@@ -70,12 +81,23 @@ static void encode(struct text *out, struct slice tail, size_t before)
     }
 }
 
+static void set_bit(struct needle *t, uint64_t bit)
+{
+    t->map[bit / 8] |= (unsigned char)(1 << bit % 8);
+}
+
+static bool has_bit(const struct needle *t, uint64_t bit)
+{
+    return t->map[bit / 8] >> bit % 8 & 1;
+}
+
 static void note_pieces(struct needle *t, const struct text *text)
 {
     for (size_t i = 0; i + NEEDLE_PIECE <= text->len; i++) {
-        uint64_t bit = hash_of(text->bytes + i);
+        uint64_t hash = hash_of(text->bytes + i);
 
-        t->map[bit / 8] |= (unsigned char)(1 << bit % 8);
+        set_bit(t, first_bit(hash));
+        set_bit(t, second_bit(hash));
     }
 }
 
@@ -132,7 +154,7 @@ struct needle *needle_get(struct needle_cache *c, struct slice text)
 
     if (tail.len < NEEDLE_RUN)
         return NULL;
-    slot = &c->slots[hash_of(tail.ptr + tail.len - NEEDLE_PIECE) % SLOTS];
+    slot = &c->slots[first_bit(hash_of(tail.ptr + tail.len - NEEDLE_PIECE)) % SLOTS];
     if (!*slot || !secret_equals(tail_in(*slot), tail)) {
         needle_release(*slot);
         *slot = needle_new(tail);
@@ -184,10 +206,10 @@ static struct needle_match look_up(const struct needle *t, const struct window *
 {
     for (uint64_t p = from; p <= last; p += NEEDLE_STRIDE) {
         size_t at = (size_t)(p - w->base);
-        uint64_t bit = hash_of(w->bytes.ptr + at);
+        uint64_t hash = hash_of(w->bytes.ptr + at);
         struct needle_match m;
 
-        if (t->map[bit / 8] >> bit % 8 & 1 && (m = look_closer(t, w, at)).found)
+        if (has_bit(t, first_bit(hash)) && has_bit(t, second_bit(hash)) && (m = look_closer(t, w, at)).found)
             return m;
     }
     return (struct needle_match){0};
