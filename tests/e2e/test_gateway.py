@@ -343,6 +343,8 @@ def test_revoked_token_is_cut_at_once(gateway):
     wire = gateway.tunnel("registry.test", token)
     exeat("token", "revoke", "--sandbox", "sb-revoked", config=gateway.config)
     assert wire.is_closed()
+    wait_until(lambda: [r for r in gateway.records(kind="revocation", role="supervisor")
+                        if (r["revocation"]["key"], r["revocation"]["value"]) == ("sandbox", "sb-revoked")], "its record")
     again = gateway.connect()
     again.send(connect_head("registry.test", token))
     answer = again.response()

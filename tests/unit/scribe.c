@@ -394,6 +394,8 @@ static const struct broken_row {
     {"the porter does", ROLE_PORTER, MSG_RECORDS, 5, 0, 1, RECORD_DIAL, 1, 0},
     {"a worker writes no boot", ROLE_WORKER, MSG_RECORDS, 5, 0, 1, RECORD_BOOT, 1, 42},
     {"a worker revokes nothing", ROLE_WORKER, MSG_RECORDS, 5, 0, 1, RECORD_REVOCATION, 1, 42},
+    {"the clerk revokes nothing: the supervisor does", ROLE_CLERK, MSG_RECORDS, 5, 0, 1, RECORD_REVOCATION, 1, 42},
+    {"the supervisor does", ROLE_SUPERVISOR, MSG_RECORDS, 5, 0, 1, RECORD_REVOCATION, 1, 0},
     {"the porter decides nothing", ROLE_PORTER, MSG_RECORDS, 5, 0, 1, RECORD_DECISION, 1, 42},
     {"the usher writes questions", ROLE_USHER, MSG_RECORDS, 5, 0, 1, RECORD_QUESTION, 1, 0},
     {"the usher decides no request", ROLE_USHER, MSG_RECORDS, 5, 0, 1, RECORD_DECISION, 1, 42},
