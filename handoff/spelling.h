@@ -1,6 +1,6 @@
 /*
- * How a service that repeats a credential may write it: percent-encoded in a place to go on to, escaped in JSON or HTML, in
- * hexadecimal. As it is, and in base64, the scanner knows it anyhow (canary/view.h). Pure.
+ * How a service that repeats a credential may write it: percent-encoded in a place to go on to, escaped in JSON or HTML, each as
+ * the writers in use do. As it is, in base64 and in hexadecimal digits the scanner knows it anyhow (canary/view.h). Pure.
  */
 #ifndef HANDOFF_SPELLING_H
 #define HANDOFF_SPELLING_H

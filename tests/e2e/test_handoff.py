@@ -3,6 +3,7 @@ What a service hears of whom: what the sandbox says about itself is taken away (
 place is put in (inject, assert, exchange), once for each sandbox, and none of it comes back.
 """
 import gzip
+import html
 import json
 import re
 import subprocess
@@ -732,8 +733,42 @@ def test_trace_would_show_it_and_is_refused(injecting, tls):
     assert wire.response().reason == "trace_refused"
 
 
-ODD = "k3y/with+odd=chars&\"<'\\,~" + "0123456789"
+ODD = "k3y/with+odd=chars&\"<'\\,~`!*" + "0123456789"
+
+
+def swapped(text, **swaps):
+    """In JSON or HTML, as one writer escapes: `u` characters as \\u00xx, `U` in capitals, `d` as &#n;, `x` as &#xXX;."""
+    forms = {"u": "\\u%04x", "U": "\\u%04X", "d": "&#%d;", "x": "&#x%X;"}
+    return "".join(next((forms[how] % ord(c) for how, which in swaps.items() if c in which), c) for c in text)
+
+
+def tags(text):
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
 SPELLINGS = {
+    "by Python's quote": urllib.parse.quote(ODD),
+    "by encodeURIComponent": urllib.parse.quote(ODD, safe="!'()*"),
+    "by encodeURI": urllib.parse.quote(ODD, safe=";,/?:@&=+$#!'()*"),
+    "by a browser's form": urllib.parse.quote(ODD, safe="*").replace("~", "%7E"),
+    "by a browser in a query": re.sub("[\"<>'#]", lambda m: f"%{ord(m[0]):02X}", ODD),
+    "by .NET's UrlEncode": re.sub("%..", lambda m: m[0].lower(), urllib.parse.quote(ODD, safe="!()*").replace("~", "%7e")),
+    "by PHP's urlencode": urllib.parse.quote(ODD, safe="").replace("~", "%7E"),
+    "by Go's PathEscape": urllib.parse.quote(ODD, safe="$&+=:@"),
+    "by Go's EscapedPath": urllib.parse.quote(ODD, safe="$&+,/:;=@"),
+    "by Go's JSON": swapped(json.dumps(ODD)[1:-1], u="<>&"),
+    "by Django's JSON": swapped(json.dumps(ODD)[1:-1], U="<>&"),
+    "by Gson": swapped(json.dumps(ODD)[1:-1], u="<>&'="),
+    "by .NET's JSON": swapped(ODD.replace("\\", "\\\\"), U="\"<>&'+`"),
+    "by Newtonsoft's JSON": swapped(ODD.replace("\\", "\\\\"), u="\"<>&'"),
+    "by PHP's JSON": swapped(ODD.replace("\\", "\\\\").replace("/", "\\/"), U="\"<>&'"),
+    "by Python in HTML": html.escape(ODD),
+    "by PHP in HTML": tags(ODD).replace('"', "&quot;").replace("'", "&#039;"),
+    "by Jinja": swapped(tags(ODD), d="\"'"),
+    "by Go's templates": swapped(tags(ODD), d="\"'+"),
+    "by Razor": swapped(tags(ODD).replace('"', "&quot;"), x="'+`"),
+    "by mustache": swapped(tags(ODD).replace('"', "&quot;"), d="'", x="/`="),
+    "by handlebars": swapped(tags(ODD).replace('"', "&quot;"), x="'`="),
     "as it is": ODD,
     "percent-encoded": urllib.parse.quote(ODD, safe=""),
     "percent-encoded, in lower case": re.sub("%..", lambda m: m[0].lower(), urllib.parse.quote(ODD, safe="")),
@@ -764,7 +799,7 @@ def test_however_a_service_writes_it_a_credential_is_stopped(odd, origin, spelli
     wire = odd.connect()
     origin.script = lambda r: whole(b"you are " + text + b", welcome")
     try:
-        wire.send(f"GET http://odd.test/x HTTP/1.1\r\nHost: odd.test\r\nProxy-Authorization: Bearer {odd.token('web')}\r\n\r\n")
+        wire.send(f"GET http://odd.test/x HTTP/1.1\r\nHost: odd.test\r\nConnection: close\r\nProxy-Authorization: Bearer {odd.token('web')}\r\n\r\n")
         got = wire.rest()
         origin.script = lambda r: whole(b"you are " + text[::-1] + b", welcome")
         assert ask(odd, odd.token("web"), "odd.test", "", origin)[0].status == 200  # what only looks like it passes
