@@ -47,6 +47,26 @@ static void tell_who(json_t *story, struct buf *b, const json_t *d)
     add(story, b);
 }
 
+/* To a transparent listener: what the client thinks it talks to. */
+static void tell_arrival(json_t *story, struct buf *b, const json_t *d)
+{
+    const char *way = view_text(d, "arrival");
+
+    if (!way || !view_text(d, "meant"))
+        return;
+    if (strcmp(way, "direct") == 0) {
+        put(b, "It connected to ", d, "meant");
+        buf_text(b, ", this listener: a name led it here, and no firewall.");
+    } else {
+        put(b, "It meant to connect to ", d, "meant");
+        if (strcmp(way, "redirect") == 0 || strcmp(way, "tproxy") == 0)
+            buf_printf(b, ", and the firewall brought it here (%s).", strcmp(way, "tproxy") == 0 ? "TPROXY" : "REDIRECT");
+        else
+            put(b, ", and came by ", d, "arrival");
+    }
+    add(story, b);
+}
+
 /* The reason's own words, what was seen, and what can be done. */
 static void tell_reason(json_t *story, struct buf *b, const json_t *record, const char *before)
 {
@@ -308,6 +328,7 @@ json_t *story_tell(const struct story *s)
 
     if (s->decision) {
         tell_who(story, &b, s->decision);
+        tell_arrival(story, &b, s->decision);
         tell_decision(story, &b, s->decision);
     } else if (json_array_size(s->sums) == 0) {
         buf_text(&b, "The journal holds no decision about it, only what follows.");

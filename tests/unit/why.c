@@ -57,6 +57,24 @@ static void put_result(struct journal *j, const char *id, const char *tunnel, in
     journal_end(j, "worker 0");
 }
 
+/* As on a transparent listener; NULL: without. */
+static void journal_decision_by(struct journal *j, const char *id, const char *way, const char *meant)
+{
+    struct record_writer *w = journal_begin(j, RECORD_DECISION, id);
+
+    record_text(w, FIELD_ACTION, SLICE("allow"));
+    record_reason(w, FIELD_REASON, REASON_ALLOWED);
+    record_text(w, FIELD_LISTENER, SLICE("explicit"));
+    record_text_if(w, FIELD_ARRIVAL, way);
+    record_text_if(w, FIELD_MEANT, meant);
+    record_text(w, FIELD_METHOD, SLICE("GET"));
+    record_text(w, FIELD_SCHEME, SLICE("https"));
+    record_text(w, FIELD_HOST, SLICE("npm.example"));
+    record_number(w, FIELD_PORT, 443);
+    record_text(w, FIELD_PATH, SLICE("/x"));
+    journal_end(j, "worker 0");
+}
+
 /* A tunnel, a request through it, a refused one, and a finding. */
 static void write_journal(struct journal *j)
 {
@@ -132,6 +150,38 @@ static void an_allowed_request_is_told_from_who_to_bytes(void **state)
     assert_in_range(lines_of(text) - 1, 3, 8);
     free(text);
     journal_close(&j);
+}
+
+static void how_it_came_to_a_transparent_listener(void **state)
+{
+    static const struct {
+        const char *way, *meant, *told; /* way NULL: it came to an explicit one */
+    } rows[] = {
+        {"redirect", "203.0.113.10:443", "It meant to connect to 203.0.113.10:443, and the firewall brought it here (REDIRECT).\n"},
+        {"tproxy", "[2001:db8::7]:443", "It meant to connect to [2001:db8::7]:443, and the firewall brought it here (TPROXY).\n"},
+        {"direct", "10.66.0.1:443", "It connected to 10.66.0.1:443, this listener: a name led it here, and no firewall.\n"},
+        {"tunnel\x1b[1m", "10.66.0.1:443", "It meant to connect to 10.66.0.1:443, and came by tunnel"},
+        {"redirect", NULL, NULL},
+        {NULL, NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct journal j;
+        char *text;
+
+        journal_open(&j, 1 << 20);
+        journal_decision_by(&j, INNER, rows[i].way, rows[i].meant);
+        text = ask(&j, INNER, NULL);
+        must_say(text, "on listener explicit, asked for GET https://npm.example/x.\n");
+        if (rows[i].told)
+            must_say(text, rows[i].told);
+        else
+            must_not_say(text, "connect");
+        must_not_say(text, "\x1b");
+        free(text);
+        journal_close(&j);
+    }
 }
 
 static void a_refusal_says_why_and_what_to_do(void **state)
@@ -424,6 +474,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_allowed_request_is_told_from_who_to_bytes),
+        cmocka_unit_test(how_it_came_to_a_transparent_listener),
         cmocka_unit_test(a_refusal_says_why_and_what_to_do),
         cmocka_unit_test(a_refusal_without_advice_points_to_explain),
         cmocka_unit_test(a_tunnel_counts_what_came_through),
