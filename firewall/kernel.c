@@ -58,7 +58,7 @@ static const struct need *needed(struct slice line)
     return NULL;
 }
 
-static bool refuse(struct slice said, struct slice text, struct fault *why)
+bool kernel_refused(struct slice said, struct slice text, struct fault *why)
 {
     struct slice left = said, first;
     size_t number = error_line(said);
@@ -92,7 +92,7 @@ static bool run(const char *commands, struct buf *out, struct fault *why)
         goto out;
     }
     if (nft_run_cmd_from_buffer(nft, commands) != 0) {
-        refuse(slice_of(nft_ctx_get_error_buffer(nft)), slice_of(commands), why);
+        kernel_refused(slice_of(nft_ctx_get_error_buffer(nft)), slice_of(commands), why);
         goto out;
     }
     if (out)

@@ -11,6 +11,12 @@
 /* Carry out text. False and why: which line of it the kernel or nft does not take, and what to do. */
 bool kernel_run(struct slice text, struct fault *why);
 
+/*
+ * What libnftables said of a text that it did not carry out, in our words: which line it was, and the module of the kernel that line
+ * takes. Always false. Pure.
+ */
+bool kernel_refused(struct slice said, struct slice text, struct fault *why);
+
 /* Append all tables of that name as nft writes them, without counters; nothing when there are none. */
 bool kernel_list(const char *table, struct buf *out, struct fault *why);
 /* Append everything that is there. */

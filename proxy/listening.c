@@ -270,7 +270,7 @@ void listening_note(const struct listeners *list, struct buf *lines)
             buf_printf(lines, "listen.%s: no TPROXY: %s%s\n", l->name, strerror(l->no_tproxy),
                        l->no_tproxy == EPERM ? ": it takes CAP_NET_RAW or CAP_NET_ADMIN, which is gone once the gateway runs; start it with that. REDIRECT and names that lead here work without" : "");
         if (l->n_fds && !steer_knows_redirect(l->fds[0]))
-            buf_printf(lines, "listen.%s: no REDIRECT until the kernel has nf_conntrack\n", l->name);
+            buf_printf(lines, "listen.%s: no REDIRECT until the kernel has nf_conntrack (modprobe nf_conntrack)\n", l->name);
     }
 }
 
