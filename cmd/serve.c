@@ -39,7 +39,8 @@ static const char help[] =
     "and, all but one, an empty network of its own. What is off otherwise is said at the start, and by exeat status.\n"
     "\n"
     "SIGHUP reads the configuration again, as exeat reload does. Listening sockets that a service manager hands over "
-    "(LISTEN_FDS) are used for the listener they are named after, or that has their address.\n";
+    "(LISTEN_FDS) are used for the listener they are named after, or that has their address; a DNS listener (dns.NAME) takes two, "
+    "for connections and for datagrams.\n";
 
 const struct command command_serve = {
     .name = "serve",

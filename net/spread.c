@@ -43,11 +43,19 @@ static bool steer(int fd, int family)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) == 0;
 }
 
+/* What the system lets it have. */
+void spread_use(int fd)
+{
+    int room = ROOM;
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+}
+
 static int open_one(const struct addr *a, bool shared)
 {
     struct sockaddr_storage sa;
     socklen_t len = addr_to_sockaddr(a, &sa);
-    int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, room = ROOM, error;
+    int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1, error;
 
     if (fd < 0)
         return -1;
@@ -55,7 +63,7 @@ static int open_one(const struct addr *a, bool shared)
         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
     if (a->family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room); /* what the system lets it have */
+    spread_use(fd);
     if (bind(fd, (struct sockaddr *)&sa, len) == 0)
         return fd;
     error = errno;

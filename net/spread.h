@@ -14,5 +14,7 @@
  * nothing is open then. Another socket there is in the way (EADDRINUSE), also one that would share, unless ours says that its own are there.
  */
 bool spread_open(struct addr *a, bool ours, int fds[SPREAD_SOCKETS]);
+/* One that somebody else opened, for all sources: as much room as each of ours has. */
+void spread_use(int fd);
 
 #endif

@@ -16,6 +16,7 @@ enum { FIRST_FD = 3, MOST = 64 };
 
 static struct inherited {
     int fd; /* -1: was asked for */
+    int type;
     char *name;
 } inherited[MOST];
 static size_t n_inherited;
@@ -31,38 +32,12 @@ static size_t count_of_environment(void)
     return (size_t)count;
 }
 
-static bool is_listening_stream(int fd)
+static int option(int fd, int name)
 {
-    int type = 0, listening = 0;
-    socklen_t len = sizeof type, listening_len = sizeof listening;
+    int value = 0;
+    socklen_t len = sizeof value;
 
-    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM &&
-           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &listening_len) == 0 && listening;
-}
-
-bool inherit_begin(struct fault *why)
-{
-    size_t n = count_of_environment();
-    const char *text = getenv("LISTEN_FDNAMES");
-    struct slice names = slice_of(text ? text : ""), name;
-    bool ok = true;
-
-    for (size_t i = 0; i < n && ok; i++) {
-        int fd = FIRST_FD + (int)i;
-
-        name = slice_of("");
-        slice_next(&names, ':', &name);
-        ok = is_listening_stream(fd) && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
-             fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0;
-        if (ok)
-            inherited[n_inherited++] = (struct inherited){fd, text_copy(name)};
-        else
-            fault_set(why, FAULT_SYNTAX, "LISTEN_FDS: descriptor %d is no listening stream socket", fd);
-    }
-    unsetenv("LISTEN_PID");
-    unsetenv("LISTEN_FDS");
-    unsetenv("LISTEN_FDNAMES");
-    return ok;
+    return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : 0;
 }
 
 /* Where it listens, as a configuration would write it. */
@@ -90,6 +65,47 @@ static void write_address(int fd, char *out, size_t room)
     buf_free(&text);
 }
 
+/* 0: it is none that anybody could come in by. */
+static int type_of(int fd)
+{
+    int type = option(fd, SO_TYPE);
+    struct sockaddr_storage sa = {0};
+    socklen_t len = sizeof sa;
+    struct addr a;
+
+    if (type == SOCK_STREAM)
+        return option(fd, SO_ACCEPTCONN) ? type : 0;
+    if (type != SOCK_DGRAM || getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
+        return 0;
+    addr_from_sockaddr(&a, (struct sockaddr *)&sa);
+    return a.port ? type : 0;
+}
+
+bool inherit_begin(struct fault *why)
+{
+    size_t n = count_of_environment();
+    const char *text = getenv("LISTEN_FDNAMES");
+    struct slice names = slice_of(text ? text : ""), name;
+    bool ok = true;
+
+    for (size_t i = 0; i < n && ok; i++) {
+        int fd = FIRST_FD + (int)i, type;
+
+        name = slice_of("");
+        slice_next(&names, ':', &name);
+        ok = (type = type_of(fd)) && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 &&
+             fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0;
+        if (ok)
+            inherited[n_inherited++] = (struct inherited){fd, type, text_copy(name)};
+        else
+            fault_set(why, FAULT_SYNTAX, "LISTEN_FDS: descriptor %d is neither a stream socket that listens nor a bound datagram socket", fd);
+    }
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+    unsetenv("LISTEN_FDNAMES");
+    return ok;
+}
+
 static int take(struct inherited *i)
 {
     int fd = i->fd;
@@ -98,15 +114,15 @@ static int take(struct inherited *i)
     return fd;
 }
 
-int inherit_find(const char *name, const char *address)
+int inherit_find(const char *name, const char *address, int type)
 {
     for (size_t i = 0; i < n_inherited; i++)
-        if (inherited[i].fd >= 0 && strcmp(inherited[i].name, name) == 0)
+        if (inherited[i].fd >= 0 && inherited[i].type == type && strcmp(inherited[i].name, name) == 0)
             return take(&inherited[i]);
     for (size_t i = 0; i < n_inherited; i++) {
         char where[160];
 
-        if (inherited[i].fd < 0)
+        if (inherited[i].fd < 0 || inherited[i].type != type)
             continue;
         write_address(inherited[i].fd, where, sizeof where);
         if (strcmp(where, address) == 0)
@@ -124,9 +140,9 @@ bool inherit_end(struct fault *why)
             continue;
         write_address(inherited[i].fd, where, sizeof where);
         return fault_set(why, FAULT_SYNTAX,
-                         "LISTEN_FDS: descriptor %d (\"%.40s\", %s) is no listener of the configuration: name it after one "
+                         "LISTEN_FDS: descriptor %d (\"%.40s\", %s, %s) is no listener of the configuration: name it after one "
                          "(FileDescriptorName=), or give it the address of one",
-                         inherited[i].fd, inherited[i].name, where);
+                         inherited[i].fd, inherited[i].name, where, inherited[i].type == SOCK_DGRAM ? "datagrams" : "a stream");
     }
     return true;
 }

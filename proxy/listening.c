@@ -204,23 +204,75 @@ static void keep_sockets(struct listening *l, const struct listening *of)
         place_give(l->address + 5, &l->owner);
 }
 
-static bool take_inherited(struct listening *l)
+/* Where it really is. */
+static void tell_address(struct listening *l)
 {
-    int fd = inherit_find(l->name, l->written);
     struct addr a = {0};
     struct buf text = {0};
 
-    if (fd < 0)
-        return false;
+    real_address(l->fds[0], &a);
+    if (a.family != AF_INET && a.family != AF_INET6)
+        return;
+    addr_text(&text, &a);
+    free(l->address);
+    l->address = buf_take_text(&text);
+}
+
+static void take_stream(struct listening *l, bool *found)
+{
+    int fd = inherit_find(l->name, l->written, SOCK_STREAM);
+
+    *found = fd >= 0;
+    if (!*found)
+        return;
     l->fds = must(calloc(1, sizeof *l->fds));
     l->fds[0] = fd;
     l->n_fds = 1;
-    real_address(fd, &a);
-    if (a.family == AF_INET || a.family == AF_INET6) {
-        addr_text(&text, &a);
-        free(l->address);
-        l->address = buf_take_text(&text);
-    }
+    tell_address(l);
+}
+
+/* Clients ask by both, at one address, and are answered from it. */
+static bool check_pair(const struct listening *l, int stream, int datagrams, struct fault *why)
+{
+    struct addr a = {0}, b = {0};
+
+    if (stream < 0 || datagrams < 0)
+        return fault_set(why, FAULT_SYNTAX, "LISTEN_FDS: %s has a socket for %s and none for %s: give both (ListenStream=, ListenDatagram=)", l->name,
+                         stream < 0 ? "datagrams" : "connections", stream < 0 ? "connections" : "datagrams");
+    real_address(stream, &a);
+    real_address(datagrams, &b);
+    if ((a.family != AF_INET && a.family != AF_INET6) || !addr_equals(&a, &b))
+        return fault_set(why, FAULT_SYNTAX, "LISTEN_FDS: the two sockets of %s are at two addresses", l->name);
+    if (addr_is_unspecified(&a))
+        return fault_set(why, FAULT_SYNTAX, "LISTEN_FDS: the sockets of %s are at every address, and an answer would come from whichever the route has; "
+                         "have them listen at one", l->name);
+    return true;
+}
+
+static bool take_questions(struct listening *l, bool *found, struct fault *why)
+{
+    int stream = inherit_find(l->name, l->written, SOCK_STREAM), datagrams = inherit_find(l->name, l->written, SOCK_DGRAM);
+
+    *found = stream >= 0 || datagrams >= 0;
+    if (!*found)
+        return true;
+    l->fds = must(calloc(2, sizeof *l->fds));
+    for (int i = 0; i < 2; i++)
+        if ((i ? datagrams : stream) >= 0)
+            l->fds[l->n_fds++] = i ? datagrams : stream;
+    if (!check_pair(l, stream, datagrams, why))
+        return false;
+    spread_use(datagrams);
+    tell_address(l);
+    return true;
+}
+
+/* *found: a service manager gave what it listens with. False and why: that is not what it takes. */
+static bool take_inherited(struct listening *l, bool *found, struct fault *why)
+{
+    if (l->is_dns)
+        return take_questions(l, found, why);
+    take_stream(l, found);
     return true;
 }
 
@@ -235,12 +287,15 @@ static bool open_one(const struct opening *o, struct listening *l, struct fault 
     const struct listening *same = find_same(o->now, l);
     struct fault inner = {0};
     struct place p;
+    bool found;
 
     if (same) {
         keep_sockets(l, same);
         return true;
     }
-    if (!l->is_dns && take_inherited(l))
+    if (!take_inherited(l, &found, why))
+        return false;
+    if (found)
         return true;
     if (!place_parse(l->address, &p, &inner))
         return fault_set(why, FAULT_SYNTAX, "listen.%s: %s", l->name, inner.text);

@@ -13,7 +13,7 @@ struct listening {
     char *name;
     char *written;   /* its address in the configuration */
     char *address;   /* as text, with the port the kernel gave */
-    int *fds;        /* one a worker for TCP; one for unix, vsock, publish, and where a service manager gave one */
+    int *fds;        /* one a worker for TCP; one for unix, vsock, publish, and where a service manager gave one; DNS: two then */
     size_t n_fds;
     char *sandbox;   /* the one behind it; NULL: whoever shows a token */
     struct token_file *token; /* NULL: its clients show one */

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import BOTH, services
+from dns import Client, Talk, addresses
 from gateway import (EXEAT, PATIENCE, Closed, Gateway, Wire, clean_environment, connect_head, exeat, free_port,
                      wait_until)
 from origin import ok
@@ -758,6 +759,75 @@ def test_sockets_of_a_service_manager_are_used(tmp_path, listed):
     reload(g)
     assert speaks(g.port, token) and speaks(by_name.getsockname()[1], token)
     assert g.stop() == 0
+
+
+DNS = 'dns: {{steer: {{address: "127.0.0.1:{port}", answer: {answer}}}}}'
+
+
+def datagrams(address):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(address)
+    return s
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_dns_listener_has_the_sockets_that_it_is_given(tmp_path, listed, named):
+    """By its name, wherever they are; or by its address. They are there for the next reload too."""
+    stream = socket.create_server(("127.0.0.1", 0))
+    port = stream.getsockname()[1]
+    g = Gateway(tmp_path / "state", listed, extra=DNS.format(port=0 if named else port, answer="10.9.8.7"))
+    serve_with(g, [datagrams(("127.0.0.1", port)), stream], ["dns.steer"] * 2 if named else ["", ""])
+    for turn in range(2):
+        with Client(port) as c, Talk(port) as t:
+            assert addresses(c.ask("registry.test")) == addresses(t.ask("registry.test")) == ["10.9.8.7"]
+        os.kill(g.pids("usher")[0], signal.SIGKILL)  # they outlive the usher
+        reload(g)
+    assert f"127.0.0.1:{port}" in exeat("status", config=g.config, check=False).stdout
+    assert g.stop() == 0
+
+
+@pytest.mark.parametrize("answer, given, told", [
+    ("10.9.8.7", ["stream"], "dns.steer has a socket for connections and none for datagrams: give both"),
+    ("10.9.8.7", ["datagrams"], "dns.steer has a socket for datagrams and none for connections: give both"),
+    ("10.9.8.7", ["stream", "elsewhere"], "the two sockets of dns.steer are at two addresses"),
+    ("10.9.8.7", ["every", "every datagrams"], "the sockets of dns.steer are at every address"),
+    ("10.9.8.7", ["unix", "datagrams"], "the two sockets of dns.steer are at two addresses"),
+    ("10.9.8.7", ["stream", "datagrams", "more"], "datagrams) is no listener of the configuration"),
+    ("10.9.8.7", ["unbound"], "descriptor 3 is neither a stream socket that listens nor a bound datagram socket"),
+    ("10.9.8.7", ["idle"], "descriptor 3 is neither a stream socket that listens nor a bound datagram socket"),
+    ("real", ["stream", "datagrams"], "is dns.steer, and the gateway would ask itself"),
+], ids=str)
+def test_sockets_that_no_dns_listener_can_use_are_refused(tmp_path, listed, answer, given, told):
+    stream = socket.create_server(("127.0.0.1", 0))
+    here = stream.getsockname()
+    every = socket.create_server(("0.0.0.0", 0))
+    make = {"stream": lambda: stream, "datagrams": lambda: datagrams(here), "elsewhere": lambda: datagrams(("127.0.0.2", here[1])),
+            "every": lambda: every, "every datagrams": lambda: datagrams(("0.0.0.0", every.getsockname()[1])), "unix": lambda: unix_server(tmp_path / "s"),
+            "more": lambda: datagrams(("127.0.0.3", here[1])), "unbound": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+            "idle": lambda: socket.socket()}
+    resolver = f'\nresolver: {{servers: ["127.0.0.1:{here[1]}"]}}' if answer == "real" else ""
+    g = Gateway(tmp_path / "state", listed, extra=DNS.format(port=0, answer=answer) + resolver)
+    made = [make[name]() for name in given]
+    serve_with(g, made, ["dns.steer"] * len(made))
+    assert g.process.wait(PATIENCE) == 2
+    assert told in g.output().decode()
+    for s in {stream, every, *made}:
+        s.close()
+
+
+def unix_server(path):
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(str(path))
+    s.listen()
+    return s
+
+
+def test_datagrams_for_a_listener_that_takes_none_are_refused(tmp_path, listed):
+    g = Gateway(tmp_path / "state", listed)
+    with datagrams(("127.0.0.1", g.port)) as stray:
+        serve_with(g, [stray], ["explicit"])
+        assert g.process.wait(PATIENCE) == 2
+    assert f"(\"explicit\", 127.0.0.1:{g.port}, datagrams) is no listener" in g.output().decode()
 
 
 def test_a_socket_that_nobody_asked_for_is_refused(tmp_path, listed):
