@@ -34,8 +34,9 @@ IN_OTHER_TESTS = {"gateway_exhausted": "test_exhaustion.py", "sandbox_quarantine
                   **{code: "test_dns.py" for code in ("question_malformed", "question_not_supported", "limit_questions")},
                   **{code: "test_websocket.py" for code in ("websocket_frame", "websocket_message", "upstream_websocket")},
                   "websocket_handshake": "test_websocket_handshake.py", "stream_idle": "test_websocket_end.py",
-                  **{code: "test_handoff.py" for code in (
-    "identity_shared", "credential_unavailable", "exchange_failed", "credential_reflected", "answer_unscannable")}, **{"limit_" + what: "test_limits.py" for what in (
+                  "identity_shared": "test_credential.py", "credential_unavailable": "test_credential.py",
+                  "exchange_failed": "test_exchange.py", "credential_reflected": "test_reflection.py", "answer_unscannable": "test_reflection.py",
+                  **{"limit_" + what: "test_limits.py" for what in (
     "connections", "exchanges", "dials", "lookups", "handshakes", "records", "denials", "bytes", "urls", "names")}}
 
 PLAIN = """
