@@ -1,12 +1,13 @@
 """The journal of a real gateway through `exeat log` and `exeat why`, and what happens when its scribe dies."""
 import json
 import os
+import re
 import signal
 import subprocess
 
 import pytest
 
-from gateway import EXEAT, clean_environment, exeat, wait_until
+from gateway import EXEAT, TREE, clean_environment, exeat, wait_until
 
 
 def ask(gateway, host="nowhere.test", path="/x"):
@@ -181,3 +182,17 @@ def test_query_ends_quietly_when_nobody_reads(gateway, refusal):
         p.stdout.close()
         p.stderr.read()
         assert p.wait() in (0, 3)
+
+
+def test_the_page_says_who_may_write_what():
+    """docs/journal.md beside the table by which the scribe accepts records."""
+    table = re.findall(r"\[ROLE_(\w+)\] = ((?:MAY\(\w+\)(?: \| )?)+)", (TREE / "proxy/scribe.c").read_text())
+    may = {}
+    for role, kinds in table:
+        for kind in re.findall(r"MAY\((\w+)\)", kinds):
+            may.setdefault(kind.lower(), set()).add(role.lower())
+    assert {role for roles in may.values() for role in roles} == {"supervisor", "worker", "porter", "keeper", "usher", "clerk"}
+    page = (TREE / "docs/journal.md").read_text()
+    page = page[page.index("### Kinds"):page.index("### Members")]
+    rows = {kind: set(roles.split(", ")) for kind, roles in re.findall(r"^\| `(\w+)` \| ([\w ,]+) \|", page, re.M)}
+    assert {k: r for k, r in rows.items() if not r & {"scribe", "any role"}} == {k: r for k, r in may.items() if k not in ("finding", "lost")}
