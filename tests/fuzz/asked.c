@@ -1,13 +1,14 @@
 /*
- * What workers say to porter, keeper and scribe, under libFuzzer: the three roles as they are, on real channels, with name
- * servers and services that do what the input says. Each event is a message of the fuzzer's making or a sound one, to one of the
- * three. What must hold:
+ * What workers say to porter, keeper and scribe, and the usher to porter and scribe, under libFuzzer: the three roles as they are, on real
+ * channels, with name servers and services that do what the input says. Each event is a message of the fuzzer's making or a sound one, to one
+ * of the three. What must hold:
  *
  *   an address is dialled only when it is one of the answer, the class of it may be, and the gateway does not listen
- *   there; what was dialled is given only when the dial is in the journal;
+ *   there, also where it listens at every address; what was dialled is given only when the dial is in the journal;
+ *   the usher is told of the same addresses alone, and of none where it asks for the porter's own question;
  *   a certificate is given only for a listed host;
- *   a worker that breaks its table is heard no more, and told of once; the roles go on: after each run an honest worker
- *   gets its record written, its certificate, and its connection;
+ *   a worker, or an usher, that breaks its table is heard no more, and told of once; the roles go on: after each run an honest worker
+ *   gets its record written, its certificate, and its connection, and an honest usher its addresses;
  *   the journal they wrote verifies.
  */
 #include <fcntl.h>
@@ -24,14 +25,20 @@
 #include "journal/log.h"
 #include "net/dial.h"
 #include "net/resolve.h"
+#include "net/routes.h"
 #include "proxy/config.h"
 #include "proxy/recorder.h"
 #include "tests/fuzz/lib/files.h"
 #include "tests/fuzz/lib/fuzz.h"
 
+/* Beside the worker's channels to each role: the usher's to the porter; and of one that asks nothing but the porter's own questions. */
+enum { USHER = N_ROLES, ECHO, SENDERS };
 enum { EVENTS_MAX = 60, VERIFY_EACH = 500, VERIFY_MOST = 5000, PATIENCE = 20, HONEST = 7, HOSTILE = 3, GENERATION = 1 };
 
 #define OWN "8.8.4.4:443"
+#define OWN_WILD "0.0.0.0:8443" /* of which HERE is one, as the kernel says it */
+#define HERE "9.9.9.9:8443"
+#define OWN_QUESTION "10.0.0.1:5353" /* where the porter's own come from */
 
 static const char text[] =
     "gateway: {name: gw.test}\n"
@@ -80,6 +87,39 @@ void resolver_rest(struct resolver *r)
     (void)r;
 }
 
+bool resolver_asks_from(const struct resolver *r, const struct addr *a)
+{
+    struct addr own;
+
+    (void)r;
+    return addr_parse(SLICE(OWN_QUESTION), &own) && addr_equals(&own, a);
+}
+
+/* ---- which addresses are this machine's, in place of net/routes.c ---- */
+
+struct routes *routes_open(struct fault *why)
+{
+    static char one;
+
+    (void)why;
+    return (struct routes *)&one;
+}
+
+void routes_close(struct routes *r)
+{
+    (void)r;
+}
+
+bool routes_end_here(struct routes *r, const struct addr *a)
+{
+    struct addr here;
+
+    (void)r;
+    return addr_parse(SLICE(HERE), &here) && addr_ip_equals(&here, a);
+}
+
+/* ---- name servers and services ---- */
+
 static void read_answer(void)
 {
     answer = (struct resolution){0};
@@ -125,9 +165,9 @@ void resolve_cancel(struct resolve *v)
 
 static bool is_own(const struct addr *a)
 {
-    struct addr own;
+    struct addr own, here;
 
-    return addr_parse(SLICE(OWN), &own) && addr_equals(&own, a);
+    return addr_parse(SLICE(OWN), &own) && addr_parse(SLICE(HERE), &here) && (addr_equals(&own, a) || addr_equals(&here, a));
 }
 
 static bool was_answered(const struct addr *a)
@@ -217,8 +257,9 @@ static void tell_own(struct role_context *c)
 {
     struct buf out = {0};
 
-    pack_u16(&out, 1);
+    pack_u16(&out, 2);
     pack_bytes(&out, SLICE(OWN));
+    pack_bytes(&out, SLICE(OWN_WILD));
     porter_ops.on_control(c, MSG_OWN, buf_slice(&out));
     buf_free(&out);
 }
@@ -262,14 +303,19 @@ static void begin_role(enum role r, struct channel *control)
     must(ops_of(r)->start(c, &why), &why);
 }
 
-static int connect_worker(enum role r, int index)
+static int connect_as(enum role who, enum role r, int index)
 {
     int fds[2];
 
     if (!channel_pair(fds, NULL))
         abort();
-    ops_of(r)->on_peer(&roles[r], ROLE_WORKER, index, fds[1]);
+    ops_of(r)->on_peer(&roles[r], who, index, fds[1]);
     return fds[0];
+}
+
+static int connect_worker(enum role r, int index)
+{
+    return connect_as(ROLE_WORKER, r, index);
 }
 
 static void join(enum role sender)
@@ -351,6 +397,21 @@ static void send_dial(int fd, uint32_t id, const char *host, uint16_t port)
     buf_free(&out);
 }
 
+static void send_look_up(int fd, uint32_t id, const char *host, const char *from, bool v6)
+{
+    struct buf out = {0};
+
+    pack_u32(&out, id);
+    pack_u64(&out, GENERATION);
+    buf_append(&out, SLICE("0123456789abcdef"));
+    pack_bytes(&out, SLICE("10.0.0.2"));
+    pack_bytes(&out, slice_of(from));
+    pack_bytes(&out, slice_of(host));
+    pack_u8(&out, v6);
+    send_message(fd, MSG_LOOKUP, buf_slice(&out));
+    buf_free(&out);
+}
+
 /* A sound batch of one record with a text of the input's. */
 static void send_record(int fd, uint64_t number, enum record_kind kind, struct slice detail)
 {
@@ -383,7 +444,20 @@ static void turn(void)
         continue;
 }
 
-/* The answer to a worker, its type; 0 when none comes. What comes with it is closed. */
+/* What the usher is told of: what a name server said last is all that there is to tell. */
+static void check_found(struct slice payload)
+{
+    struct unpack u = unpack_start(payload);
+    struct addr a;
+
+    unpack_u32(&u);
+    unpack_u32(&u);
+    for (uint16_t n = unpack_u16(&u); n && !u.bad; n--)
+        assert(addr_parse_ip(unpack_bytes(&u), &a) && was_answered(&a) && addr_classify(&a) == ADDR_GLOBAL);
+    assert(unpack_done(&u));
+}
+
+/* The answer to a worker or the usher, its type; 0 when none comes. What comes with it is closed. */
 static uint16_t hear(int fd)
 {
     static unsigned char bytes[IPC_MAX + 2];
@@ -393,15 +467,30 @@ static uint16_t hear(int fd)
     } control;
     struct iovec part = {bytes, sizeof bytes};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space};
+    uint16_t type;
+    ssize_t n;
     int given;
 
-    if (recvmsg(fd, &m, MSG_DONTWAIT) < 2)
+    if ((n = recvmsg(fd, &m, MSG_DONTWAIT)) < 2)
         return 0;
     if (CMSG_FIRSTHDR(&m)) {
         memcpy(&given, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof given);
         close(given);
     }
-    return (uint16_t)(bytes[0] | bytes[1] << 8);
+    type = (uint16_t)(bytes[0] | bytes[1] << 8);
+    if (type == MSG_FOUND)
+        check_found(slice_make(bytes + 2, (size_t)n - 2));
+    return type;
+}
+
+static void hear_all(const int *fds)
+{
+    uint16_t type;
+
+    while (hear(fds[USHER]))
+        continue;
+    while ((type = hear(fds[ECHO])))
+        assert(type != MSG_FOUND);
 }
 
 static void expect(int fd, uint16_t type)
@@ -420,7 +509,7 @@ static void expect(int fd, uint16_t type)
 static void ask_honestly(void)
 {
     int keeper = connect_worker(ROLE_KEEPER, HONEST), porter = connect_worker(ROLE_PORTER, HONEST),
-        scribe = connect_worker(ROLE_SCRIBE, HONEST);
+        scribe = connect_worker(ROLE_SCRIBE, HONEST), usher = connect_as(ROLE_USHER, ROLE_PORTER, 0);
 
     refusals = 0;
     answers = SLICE("\0\x08\x08\x08\x08");
@@ -431,13 +520,16 @@ static void ask_honestly(void)
     expect(keeper, MSG_CERTIFIED);
     send_dial(porter, 1, "registry.test", 443);
     expect(porter, MSG_DIALLED);
+    answers = SLICE("\0\x08\x08\x08\x08");
+    send_look_up(usher, 2, "registry.test", "10.0.0.2:4000", false);
+    expect(usher, MSG_FOUND);
     turn();
 }
 
 static void on_event(const int *fds, struct slice *input, uint64_t *number)
 {
     static const char *const hosts[] = {"registry.test", "a.open.test", "other.test", "REGISTRY.test", "b.open.test"};
-    static const enum role order[] = {ROLE_SCRIBE, ROLE_PORTER, ROLE_KEEPER};
+    static const int order[] = {ROLE_SCRIBE, ROLE_PORTER, ROLE_KEEPER, USHER};
     uint8_t event = fuzz_byte(input), a = fuzz_byte(input);
     const char *host = hosts[a % 5];
     uint16_t type;
@@ -445,7 +537,7 @@ static void on_event(const int *fds, struct slice *input, uint64_t *number)
     switch (event % 8) {
     case 0:
         type = (uint16_t)(a | fuzz_byte(input) << 8);
-        send_message(fds[order[event / 8 % 3]], type, fuzz_take(input, fuzz_byte(input)));
+        send_message(fds[order[event / 8 % 4]], type, fuzz_take(input, fuzz_byte(input)));
         break;
     case 1:
         send_key(fds[ROLE_KEEPER]);
@@ -463,8 +555,12 @@ static void on_event(const int *fds, struct slice *input, uint64_t *number)
         answers = fuzz_take(input, a % 64u);
         refusals = event / 64;
         break;
+    case 7:
+        send_look_up(fds[event & 128 ? ECHO : USHER], a / 5, host, event & 128 ? OWN_QUESTION : "10.0.0.2:4000", event & 64);
+        break;
     default:
         turn();
+        hear_all(fds);
         break;
     }
 }
@@ -495,17 +591,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static unsigned runs;
     struct slice input = slice_make(data, size);
     uint64_t number = 1;
-    int fds[N_ROLES];
+    int fds[SENDERS];
 
     if (!loop)
         set_up();
     for (int r = ROLE_PORTER; r <= ROLE_SCRIBE; r++)
         fds[r] = connect_worker((enum role)r, HOSTILE);
+    fds[USHER] = connect_as(ROLE_USHER, ROLE_PORTER, 0);
+    fds[ECHO] = connect_as(ROLE_USHER, ROLE_PORTER, 1);
     for (size_t i = 0; input.len && i < EVENTS_MAX; i++)
         on_event(fds, &input, &number);
     turn();
     for (int r = ROLE_PORTER; r <= ROLE_SCRIBE; r++)
         close(fds[r]);
+    hear_all(fds);
+    close(fds[USHER]);
+    close(fds[ECHO]);
     turn();
     ask_honestly();
     keep_journal_small(++runs);
