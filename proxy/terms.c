@@ -184,6 +184,14 @@ struct tls_door *terms_door(const struct terms *t, const char *listener)
     return NULL;
 }
 
+bool terms_ask_alike(const struct terms *a, const struct terms *b, const char *listener)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "listen.%s.client-ca", listener);
+    return !terms_door(a, listener) == !terms_door(b, listener) && terms_share_file(a, b, name);
+}
+
 static void read_modes(struct terms *t)
 {
     size_t n = conf_count(t->conf, "listen");

@@ -34,6 +34,8 @@ struct terms *terms_new(const struct role_set *set, const struct terms *before, 
 void terms_free(struct terms *t);
 /* The TLS of this listener (borrowed); NULL: plain. */
 struct tls_door *terms_door(const struct terms *t, const char *listener);
+/* Do both ask of who comes in there the same: TLS or not, a certificate or none, and of which CAs? */
+bool terms_ask_alike(const struct terms *a, const struct terms *b, const char *listener);
 /* mode: transparent? */
 bool terms_is_transparent(const struct terms *t, const char *listener);
 /* Is this file of the bundle the same, or in neither? */

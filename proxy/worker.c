@@ -408,6 +408,8 @@ static void adopt(struct role_context *c, const struct role_set *before)
     for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
         next = TAILQ_NEXT(s, link);
         session_review(s);
+        if (!terms_ask_alike(terms_before, w->terms, s->listener)) /* who came in might not today */
+            session_drain(s);
     }
     gate_renew(c->conf);
 }

@@ -1,7 +1,10 @@
 """listen.NAME.tls: clients that speak TLS to the gateway itself, their certificates, and tokens that are bound to one (RFC 8705)."""
 import datetime
 import re
+import socket
+import ssl
 import subprocess
+import threading
 
 import pytest
 from cryptography import x509
@@ -118,7 +121,7 @@ def test_a_refusal_can_be_read(own, certs):
 
 def test_who_does_not_speak_tls_is_told_nothing(own):
     before = len(own.records(kind="connection", reason="client_tls"))
-    wire = Wire(__import__("socket").create_connection(("127.0.0.1", own.tls), PATIENCE))
+    wire = Wire(socket.create_connection(("127.0.0.1", own.tls), PATIENCE))
     wire.send(request("/pkg/x", own.token(BOTH)))
     assert b"HTTP/1.1" not in wire.rest()
     assert own.wait_for(before + 1, kind="connection", reason="client_tls")
@@ -204,6 +207,50 @@ def test_what_the_configuration_refuses(tmp_path, certs, tls, text):
     g.config.write_text(g.config.read_text().replace("listen:\n", f'listen:\n  t: {{address: "127.0.0.1:1", tls: {tls.format(certs)}}}\n', 1))
     r = exeat("config", "check", config=g.config, check=False)
     assert r.returncode == 2 and text in r.stderr and "proxy.conf:" in r.stderr, r.stderr
+
+
+def client_of(port, certs, client=None):
+    """A connection to the listener by TLS; it is kept."""
+    context = ssl.create_default_context(cafile=str(certs / "ca.pem"))
+    if client:
+        context.load_cert_chain(certs / f"{client}.pem", certs / f"{client}.key")
+    return Wire(context.wrap_socket(socket.create_connection(("127.0.0.1", port), PATIENCE), server_hostname="localhost"))
+
+
+def test_who_came_in_by_a_ca_that_is_gone_is_let_go(tmp_path, certs, pki, origins):
+    """Idle or in a tunnel; an exchange that is open ends first. Who was asked for nothing stays."""
+    g = Gateway(tmp_path / "state", services(origins[0].port, origins[1].port, pki[0]))
+    shown = tmp_path / "clients.pem"
+    shown.write_bytes((certs / "clients.pem").read_bytes())
+    mutual, other = listen(g, "mutual", certs, f', client-ca: "{shown}"'), listen(g, "tls", certs)
+    token = g.start().token(BOTH)
+    idle, asking, stays = client_of(mutual, certs, "vm1"), client_of(mutual, certs, "vm1"), client_of(other, certs)
+    for wire in idle, stays:
+        wire.send(request("/pkg/x", token, close=False))
+        assert wire.response().status == 200
+    begun, go = threading.Event(), threading.Event()
+
+    def late(r):
+        begun.set()
+        go.wait(PATIENCE)
+        return ok(r)
+    origins[1].script = late
+    try:
+        asking.send(request("/pkg/y", token, close=False))
+        assert begun.wait(PATIENCE)
+        shown.write_bytes((certs / "others.pem").read_bytes())
+        exeat("reload", config=g.config)
+        assert idle.is_closed()
+    finally:
+        go.set()
+        origins[1].script = ok
+    assert asking.response().status == 200 and asking.is_closed()
+    stays.send(request("/pkg/x", token, close=False))
+    assert stays.response().status == 200
+    fresh = client_of(mutual, certs, "foreign")
+    fresh.send(request("/pkg/x", g.token(BOTH, sandbox="sb-2"), close=False))
+    assert fresh.response().status == 200
+    assert g.stop() == 0
 
 
 def test_a_reload_takes_another_certificate_and_lets_connections_be(tmp_path, certs, pki, origins):
