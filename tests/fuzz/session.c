@@ -3,7 +3,8 @@
  * services do what the input says. Each byte of the input is an event (the table at the end), most with an argument. What
  * must hold, whatever happens and in whatever order:
  *
- *   nothing is dialled and nothing reaches a service without a written decision that allows it;
+ *   nothing is dialled and nothing reaches a service without a written decision that allows it, and no leaf is asked for before one: but
+ *   where a client was steered, for a listed host;
  *   neither a canary nor a token's signature reaches a service, nor the front of a canary that the client said whole;
  *   a service hears well-formed requests, a client well-formed answers, no more of them than it asked for;
  *   after a handshake of WebSocket each hears well-formed frames, and no canary is in what they carry, over messages too;
@@ -205,10 +206,15 @@ static void client_end(struct client *c)
     *c = (struct client){.peer = {.fd = -1}};
 }
 
-static void client_begin(struct client *c)
+static void client_begin_by(struct client *c, uint16_t to, const struct kernel_way *way)
 {
     client_end(c);
-    peer_init(&c->peer, kernel_connect((uint8_t)(1 + (c - run.clients))));
+    peer_init(&c->peer, kernel_connect(to, (uint8_t)(1 + (c - run.clients)), way));
+}
+
+static void client_begin(struct client *c)
+{
+    client_begin_by(c, WORLD_EXPLICIT, &(struct kernel_way){0});
 }
 
 static void client_say(struct client *c, struct slice bytes)
@@ -256,6 +262,18 @@ static void on_connect(uint8_t a, struct slice *input)
 {
     (void)input;
     client_begin(client_of(a));
+}
+
+/* To the transparent listener, by each way; meant for a service's port, plain or not, for one that none has, or for the gateway itself. */
+static void on_steer(uint8_t a, struct slice *input)
+{
+    static const uint16_t ports[] = {443, 80, 22, WORLD_EXPLICIT};
+    unsigned how = a / CLIENTS % 3, meant = a / CLIENTS / 3 % 4;
+
+    (void)input;
+    roles_steered(run.world->roles);
+    client_begin_by(client_of(a), WORLD_TRANSPARENT, &(struct kernel_way){.is_redirected = how == 1, .is_tproxy = how == 2, .port = ports[meant],
+                                                                         .address = meant == 3 ? 0x0a000001 : 0xcb007109});
 }
 
 static void on_close(uint8_t a, struct slice *input)
@@ -471,7 +489,7 @@ static const struct event_kind {
     {"request", on_request}, {"say", on_say},       {"tls", on_tls},         {"close", on_close}, {"connect", on_connect},
     {"answer", on_answer},   {"reply", on_reply},   {"leave", on_leave},     {"dial", on_dial},   {"certify", on_certify},
     {"write", on_write},     {"refuse", on_refuse}, {"restart", on_restart}, {"revoke", on_revoke}, {"settle", on_settle},
-    {"time", on_time},       {"stall", on_stall},   {"pieces", on_pieces},
+    {"time", on_time},       {"stall", on_stall},   {"pieces", on_pieces},   {"steer", on_steer},
 };
 
 static void on_event(struct slice *input)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <linux/netfilter_ipv4.h> /* after the one before: both have the same names */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FDS = 1024, WAITING = 64, TOO_LONG_S = 20 };
+enum { FDS = 1024, WAITING = 64, TOO_LONG_S = 20, LISTENERS = 2 };
+
+#define ADDRESS 0x0a000001u /* 10.0.0.1: every listener's */
 
 #define BEGIN_S 1767225600 /* 2026-01-01 */
 
@@ -25,15 +28,19 @@ static struct {
     bool cut;       /* near: the next read is a reset */
     ino_t near;     /* far: what the near end is, by whatever number */
     bool was_reset; /* far: the near end was closed with a reset */
+    struct sockaddr_in own, before; /* near, of a connection that came: its address; the one before a redirection */
 } table[FDS];
 
-static struct {
-    int near;
-    uint8_t source;
-} waiting[WAITING];
-
-static size_t n_waiting;
-static int listener = -1;
+static struct listener {
+    int fd;
+    uint16_t port;
+    struct {
+        int near;
+        uint8_t source;
+    } waiting[WAITING];
+    size_t n;
+} listeners[LISTENERS];
+static size_t n_listeners;
 static bool is_virtual;
 static int64_t now_ms;
 
@@ -149,42 +156,66 @@ size_t kernel_open_ends(void)
 
 /* ---- connections that come ---- */
 
-int kernel_listener(void)
+int kernel_listener(uint16_t port)
 {
-    listener = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
-    if (listener < 0)
+    struct listener *l = &listeners[n_listeners++];
+
+    assert(n_listeners <= LISTENERS);
+    l->port = port;
+    l->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
+    if (l->fd < 0)
         abort();
-    return listener;
+    return l->fd;
 }
 
-int kernel_connect(uint8_t source)
+static struct listener *find_listener(int fd, uint16_t port)
 {
-    uint64_t one = 1;
-    int far;
+    for (size_t i = 0; i < n_listeners; i++)
+        if (listeners[i].fd == fd || listeners[i].port == port)
+            return &listeners[i];
+    return NULL;
+}
 
-    assert(n_waiting < WAITING);
-    far = kernel_pair(&waiting[n_waiting].near);
-    waiting[n_waiting++].source = source;
-    if (write(listener, &one, sizeof one) != sizeof one)
+static struct sockaddr_in at(uint32_t address, uint16_t port)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(address), .sin_port = htons(port)};
+}
+
+int kernel_connect(uint16_t to, uint8_t source, const struct kernel_way *way)
+{
+    struct listener *l = find_listener(-1, to);
+    const struct sockaddr_in meant = at(way->address, way->port);
+    uint64_t one = 1;
+    int far, near;
+
+    assert(l && l->n < WAITING);
+    far = kernel_pair(&near);
+    table[near].own = way->is_tproxy ? meant : at(ADDRESS, to);
+    if (way->is_redirected)
+        table[near].before = meant;
+    l->waiting[l->n].near = near;
+    l->waiting[l->n++].source = source;
+    if (write(l->fd, &one, sizeof one) != sizeof one)
         abort();
     return far;
 }
 
 int accept4(int fd, struct sockaddr *address, socklen_t *len, int flags)
 {
-    struct sockaddr_in source = {.sin_family = AF_INET, .sin_port = htons(40000)};
-    uint64_t one;
+    struct listener *l = find_listener(fd, 0);
+    struct sockaddr_in source;
+    uint64_t one = 1;
     int near;
 
-    if (fd != listener)
+    if (!l)
         return (int)syscall(SYS_accept4, fd, address, len, flags);
     if (read(fd, &one, sizeof one) != sizeof one)
         return -1;
-    near = waiting[0].near;
-    source.sin_addr.s_addr = htonl(0x0a000000u | waiting[0].source);
+    near = l->waiting[0].near;
+    source = at(0x0a000000u | l->waiting[0].source, 40000);
     memcpy(address, &source, sizeof source);
     *len = sizeof source;
-    memmove(waiting, waiting + 1, --n_waiting * sizeof waiting[0]);
+    memmove(l->waiting, l->waiting + 1, --l->n * sizeof l->waiting[0]);
     return near;
 }
 
@@ -193,6 +224,36 @@ int accept4(int fd, struct sockaddr *address, socklen_t *len, int flags)
 static bool is_near(int fd)
 {
     return fd >= 0 && fd < FDS && table[fd].far;
+}
+
+static int tell(const struct sockaddr_in *a, void *address, socklen_t *len)
+{
+    memcpy(address, a, sizeof *a);
+    *len = sizeof *a;
+    return 0;
+}
+
+int getsockname(int fd, struct sockaddr *address, socklen_t *len)
+{
+    const struct listener *l = find_listener(fd, 0);
+    struct sockaddr_in own;
+
+    if (is_near(fd) && table[fd].own.sin_family)
+        return tell(&table[fd].own, address, len);
+    if (!l)
+        return (int)syscall(SYS_getsockname, fd, address, len);
+    own = at(ADDRESS, l->port);
+    return tell(&own, address, len);
+}
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+    if (!is_near(fd) || level != IPPROTO_IP || name != SO_ORIGINAL_DST)
+        return (int)syscall(SYS_getsockopt, fd, level, name, value, len);
+    if (table[fd].before.sin_family)
+        return tell(&table[fd].before, value, len);
+    errno = ENOENT;
+    return -1;
 }
 
 ssize_t recv(int fd, void *into, size_t room, int flags)

@@ -18,10 +18,18 @@ void kernel_begin(void);
 void kernel_end(void);
 void kernel_advance(int64_t ms);
 
-/* What accept4() is called on: readable while connections wait. */
-int kernel_listener(void);
-/* A connection waits from now on, as from 10.0.0.source; the far end, non-blocking (given). */
-int kernel_connect(uint8_t source);
+/* What accept4() is called on, bound to 10.0.0.1:port: readable while connections wait. At most two. */
+int kernel_listener(uint16_t port);
+
+/* How a connection comes to one (net/steer.h), and what it meant. */
+struct kernel_way {
+    bool is_redirected, is_tproxy; /* neither: it meant the listener */
+    uint32_t address;              /* in the order of this machine */
+    uint16_t port;
+};
+
+/* A connection to the listener of that port waits from now on, as from 10.0.0.source; the far end, non-blocking (given). */
+int kernel_connect(uint16_t to, uint8_t source, const struct kernel_way *way);
 /* A connected pair; the near end is given too. */
 int kernel_pair(int *near);
 /* Close the far end so that the near one hears a reset, whatever was sent before. */

@@ -37,6 +37,11 @@ void roles_not_dialled(struct roles *r, uint16_t reason);
 
 /* ---- keeper ---- */
 
+/*
+ * A client was steered in this run: from now on a leaf may be asked for any host that is listed for TLS, without a decision. Otherwise a
+ * CONNECT to it is allowed and written before.
+ */
+void roles_steered(struct roles *r);
 /* The oldest question's host; "" when there is none. */
 const char *roles_certify(const struct roles *r);
 /* The worker's key, as SubjectPublicKeyInfo. */

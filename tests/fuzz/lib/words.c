@@ -58,6 +58,16 @@ const struct word words_requests[] = {
     {"frame-leak-first", "\x82\x90" "abcd" "$H"},
     {"frame-leak-second", "\x82\x90" "abcd" "$I"},
     {"frame-half", "\x81\x84" "abcd" "\x09"},
+    {"steered-get", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$A\r\n"},
+    {"steered-field", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$E\r\n"},
+    {"steered-two", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$A$E\r\n"},
+    {"steered-foreign", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$O\r\n"},
+    {"steered-put", "PUT /up/$N HTTP/1.1\r\nHost: upload.test\r\n$AContent-Length: 5\r\n\r\nhello"},
+    {"steered-large", "POST /up/$N HTTP/1.1\r\nHost: upload.test\r\n$ATransfer-Encoding: chunked\r\n\r\n493e0\r\n$L\r\n0\r\n\r\n"},
+    {"steered-leak", "GET /pkg/$C HTTP/1.1\r\nHost: registry.test\r\n$A\r\n"},
+    {"steered-elsewhere", "GET /pkg/$N HTTP/1.1\r\nHost: other.test\r\n$A\r\n"},
+    {"steered-socket", "GET /ws/$N HTTP/1.1\r\nHost: talk.test\r\n$AConnection: upgrade\r\nUpgrade: websocket\r\n"
+                       "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"},
 };
 const size_t words_n_requests = N(words_requests);
 
@@ -123,14 +133,26 @@ static void put_large_frame(struct buf *out)
     buf_free(&payload);
 }
 
+static void put_token(struct buf *out, const char *before, const struct buf *token)
+{
+    buf_text(out, before);
+    buf_append(out, buf_slice(token));
+    buf_text(out, "\r\n");
+}
+
 static void expand(char what, const struct buf *tokens, unsigned number, struct buf *out)
 {
     switch (what) {
     case 'T':
     case 'U':
-        buf_text(out, "Proxy-Authorization: Bearer ");
-        buf_append(out, buf_slice(&tokens[what == 'U']));
-        buf_text(out, "\r\n");
+        put_token(out, "Proxy-Authorization: Bearer ", &tokens[what == 'U']);
+        break;
+    case 'A':
+    case 'O':
+        put_token(out, "Authorization: Bearer ", &tokens[what == 'O']);
+        break;
+    case 'E':
+        put_token(out, "Exeat-Token: ", &tokens[0]);
         break;
     case 'J':
         buf_text(out, "Proxy-Authorization: Bearer e30.e30.e30\r\n");

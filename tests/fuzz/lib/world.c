@@ -23,7 +23,7 @@
 
 static const char text[] =
     "gateway: {name: gw.test}\n"
-    "listen: {main: {address: \"127.0.0.1:3128\"}}\n"
+    "listen: {main: {address: \"10.0.0.1:3128\"}, steered: {address: \"10.0.0.1:443\", mode: transparent}}\n"
     "issuers: {hs: {jwks: hs, algorithms: [HS256], type: JWT}}\n"
     "limits: {body-collect: 4k, websocket-idle: 2m, event-stream-idle: 2m, websocket-message: 400k}\n"
     "services:\n"
@@ -143,7 +143,8 @@ struct world *world_get(void)
     compile_policy();
     share();
     world.roles = roles_new(attach, NULL);
-    worker_ops.on_resource(&context, MSG_LISTENER, SLICE("main"), false, kernel_listener());
+    worker_ops.on_resource(&context, MSG_LISTENER, SLICE("main"), false, kernel_listener(WORLD_EXPLICIT));
+    worker_ops.on_resource(&context, MSG_LISTENER, SLICE("steered"), false, kernel_listener(WORLD_TRANSPARENT));
     if (!worker_ops.start(&context, &why))
         say_and_abort(&why);
     return &world;

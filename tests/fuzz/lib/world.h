@@ -13,6 +13,8 @@
 #define WORLD_CANARY "npm_q7Rz2LkVw9TbXc4MnH8sJd5Fg1Yp" /* whose random part begins at 4 */
 
 #define WORLD_GENERATION 1
+#define WORLD_EXPLICIT 3128   /* ports of its listeners */
+#define WORLD_TRANSPARENT 443
 
 struct world {
     struct roles *roles;
