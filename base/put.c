@@ -3,11 +3,13 @@
 
 static size_t decimal_len(uint64_t n)
 {
-    size_t len = 1;
+    size_t len = 0;
 
     for (; n >= 10000; n /= 10000)
         len += 4;
-    return len + (n >= 10) + (n >= 100) + (n >= 1000);
+    if (n < 100)
+        return len + (n < 10 ? 1 : 2);
+    return len + (n < 1000 ? 3 : 4);
 }
 
 char *put_decimal(char *at, uint64_t n)
