@@ -11,10 +11,13 @@
 #include "base/pack.h"
 #include "base/put.h"
 
-enum { HEX_MAX = 64, TEXT_TOTAL = 12 * 1024, LENGTH_SIZE = 4, KEY_MAX = 40 };
+enum { HEX_MAX = 64, TEXT_TOTAL = 12 * 1024, LENGTH_SIZE = 4 };
 
-/* Of a label: comma, braces, group and key; of a value that is neither text nor hex, a reason and its severity the longest. */
-enum { LABEL_MAX = 2 * KEY_MAX + 8, SMALL_MAX = 96 };
+/*
+ * What a member takes in JSON at most: so much for each byte of its value, and so much besides, with its label, quotes and a
+ * value that is neither text nor hex, of which a reason with its severity is the longest.
+ */
+enum { LABEL_MAX = 32, EACH_MAX = PUT_JSON_MAX(1) - 2, ITEM_MAX = LABEL_MAX + 96 };
 
 static const char *const kind_names[N_RECORD_KINDS] = {
 #define KIND(upper, name) name,
@@ -33,6 +36,13 @@ static const struct {
 #include "journal/record.def"
 #undef KIND
 #undef FIELD
+};
+
+/* A reason's value in JSON, with the member severity that goes with it. */
+static const struct slice reasons[N_REASONS] = {
+#define REASON(upper, code, status, error, ede, level, text) SLICE("\"" #code "\",\"severity\":\"" #level "\""),
+#include "base/reason.def"
+#undef REASON
 };
 
 _Static_assert(N_RECORD_FIELDS <= 128, "struct record_writer has 128 bits of seen");
@@ -165,69 +175,81 @@ void record_end(struct record_writer *w)
 
 /* ---- reading ---- */
 
-/*
- * Of each type: how long a value is, or, when it says so itself in two bytes, 0 and how long it may be; and what it takes in
- * JSON at most, its label with it: so much, and so much for each byte.
- */
-static const struct {
-    uint8_t size;
-    uint16_t most;
-    uint8_t room, room_each;
-} values[] = {
-    [TYPE_TEXT] = {0, RECORD_TEXT_MAX, LABEL_MAX + 2, PUT_JSON_MAX(1) - 2},
-    [TYPE_NUMBER] = {8, 8, LABEL_MAX + SMALL_MAX, 0},
-    [TYPE_BOOL] = {1, 1, LABEL_MAX + SMALL_MAX, 0},
-    [TYPE_ID] = {sizeof(struct id), sizeof(struct id), LABEL_MAX + SMALL_MAX, 0},
-    [TYPE_HEX] = {0, HEX_MAX, LABEL_MAX + 2, PUT_HEX_MAX(1)},
-    [TYPE_REASON] = {2, 2, LABEL_MAX + SMALL_MAX, 0},
-};
-
-static unsigned small(struct slice value)
+static unsigned get_u8(const char *at)
 {
-    return (unsigned)(unsigned char)value.ptr[0] | (value.len > 1 ? (unsigned)(unsigned char)value.ptr[1] << 8 : 0);
+    return (unsigned char)*at;
 }
 
-static bool value_is_valid(enum field_type type, struct slice value)
+static unsigned get_u16(const char *at)
 {
-    if (type == TYPE_BOOL)
-        return small(value) <= 1;
-    return type != TYPE_REASON || small(value) < N_REASONS;
+    return get_u8(at) | get_u8(at + 1) << 8;
 }
 
-/* The value of a field of this type from the front of *from; false when it is not whole, or none. */
-static inline bool take_value(enum field_type type, struct slice *from, struct slice *value)
+/* The value of item: so many bytes from the front of *from; false when it has fewer. */
+static inline bool take(struct slice *from, size_t len, struct record_item *item)
 {
-    size_t len = values[type].size, before = 0;
-
-    if (!len) {
-        if (from->len < 2)
-            return false;
-        before = 2;
-        len = small(slice_make(from->ptr, 2));
-    }
-    if (len > values[type].most || from->len - before < len)
+    if (from->len < len)
         return false;
-    *value = slice_make(from->ptr + before, len);
-    *from = (struct slice){from->ptr + before + len, from->len - before - len};
-    return value_is_valid(type, *value);
+    item->value = from->ptr;
+    item->len = (uint16_t)len;
+    *from = (struct slice){from->ptr + len, from->len - len};
+    return true;
+}
+
+/* The same of a value with its length in front. */
+static inline bool take_sized(struct slice *from, size_t max, struct record_item *item)
+{
+    return take(from, 2, item) && get_u16(item->value) <= max && take(from, get_u16(item->value), item);
+}
+
+static inline bool take_value(struct slice *from, enum field_type type, struct record_item *item)
+{
+    switch (type) {
+    case TYPE_TEXT:
+        return take_sized(from, RECORD_TEXT_MAX, item);
+    case TYPE_HEX:
+        return take_sized(from, HEX_MAX, item);
+    case TYPE_NUMBER:
+        return take(from, sizeof(uint64_t), item);
+    case TYPE_ID:
+        return take(from, sizeof(struct id), item);
+    case TYPE_BOOL:
+        return take(from, 1, item) && get_u8(item->value) <= 1;
+    case TYPE_REASON:
+        return take(from, 2, item) && get_u16(item->value) < N_REASONS;
+    }
+    return false;
+}
+
+/* The place of field f, less than the last of those that are there already; NULL when it is one of them. */
+static struct record_item *insert_item(struct record_view *v, unsigned f)
+{
+    unsigned at = v->n_items;
+
+    while (at && v->items[at - 1].field > f)
+        at--;
+    if (at && v->items[at - 1].field == f)
+        return NULL;
+    memmove(&v->items[at + 1], &v->items[at], (v->n_items - at) * sizeof *v->items);
+    return &v->items[at];
 }
 
 static bool parse_fields(struct slice left, struct record_view *v)
 {
-    v->seen[0] = v->seen[1] = 0;
-    v->room = 1; /* the last brace */
-    while (left.len) {
-        unsigned f = (unsigned char)left.ptr[0];
-        enum field_type type;
+    unsigned next = 0; /* what is not less goes to the end, as nearly all do */
 
-        if (f >= N_RECORD_FIELDS || v->seen[f / 64] >> (f % 64) & 1)
+    v->size = left.len;
+    for (v->n_items = 0; left.len; v->n_items++) {
+        unsigned f = get_u8(left.ptr);
+        struct record_item *item = f >= next ? &v->items[v->n_items] : insert_item(v, f);
+
+        if (f >= N_RECORD_FIELDS || !item)
             return false;
         left = (struct slice){left.ptr + 1, left.len - 1};
-        type = fields[f].type;
-        if (!take_value(type, &left, &v->values[f]))
+        item->field = (uint16_t)f;
+        if (!take_value(&left, fields[f].type, item))
             return false;
-        v->seen[f / 64] |= 1ULL << (f % 64);
-        v->room += values[type].room + values[type].room_each * v->values[f].len;
+        next = f >= next ? f + 1 : next;
     }
     return true;
 }
@@ -255,50 +277,52 @@ bool record_read(struct slice *batch, struct record_view *out, bool *bad)
 
 /* ---- as JSON, in the order of record.def, so that groups stay together ---- */
 
-/* How each field's name is written: "key": alone, or in its group {"key": */
+/* How a field's name is written: ,"key": alone or within its group, and ,"group":{"key": where the group begins. */
 struct label {
-    char key[KEY_MAX];
-    size_t key_len;
-    size_t group_len; /* of the name's front before the dot; 0: no group */
-    unsigned group;   /* the number of the first field in the same group; 0: no group */
+    char within[LABEL_MAX], first[LABEL_MAX]; /* the same where there is no group */
+    uint8_t within_len, first_len;
+    unsigned group; /* the number of the first field in the same group; 0: no group */
 };
 
 static struct label labels[N_RECORD_FIELDS];
 
 /* Fields of a group stand together in record.def; number 0 is the id, which has none. */
-static unsigned group_of(size_t f)
+static unsigned group_of(size_t f, struct slice group)
 {
-    struct slice group = slice_make(fields[f].name, labels[f].group_len);
-
-    if (!group.len)
-        return 0;
-    while (f && labels[f - 1].group_len == group.len && slice_starts(slice_of(fields[f - 1].name), group))
+    while (f && slice_starts(slice_of(fields[f - 1].name), group) && fields[f - 1].name[group.len] == '.')
         f--;
     assert(f);
     return (unsigned)f;
 }
 
-static void make_labels(void)
+static void make_label(size_t f)
 {
-    for (size_t f = 0; f < N_RECORD_FIELDS; f++) {
-        struct slice name = slice_of(fields[f].name);
-        ptrdiff_t dot = slice_find(name, '.');
-        struct slice key = slice_from(name, (size_t)(dot + 1));
-        struct label *l = &labels[f];
+    struct slice name = slice_of(fields[f].name);
+    ptrdiff_t dot = slice_find(name, '.');
+    struct label *l = &labels[f];
+    char *at = l->within;
 
-        assert(key.len + 3 <= KEY_MAX);
-        l->group_len = dot < 0 ? 0 : (size_t)dot;
-        l->key[0] = '"';
-        memcpy(l->key + 1, key.ptr, key.len);
-        memcpy(l->key + 1 + key.len, "\":", 2);
-        l->key_len = key.len + 3;
-        l->group = group_of(f);
-    }
+    assert(name.len + 7 <= LABEL_MAX);
+    at = PUT(put_slice(PUT(at, ",\""), slice_from(name, (size_t)(dot + 1))), "\":");
+    l->within_len = l->first_len = (uint8_t)(at - l->within);
+    memcpy(l->first, l->within, LABEL_MAX);
+    if (dot < 0)
+        return;
+    l->group = group_of(f, slice_cut(name, 0, (size_t)dot));
+    at = PUT(put_slice(PUT(l->first, ",\""), slice_cut(name, 0, (size_t)dot)), "\":{");
+    at = put_slice(at, slice_make(l->within + 1, l->within_len - 1U));
+    l->first_len = (uint8_t)(at - l->first);
 }
 
-static char *put_number(char *at, struct slice value)
+static __attribute__((cold)) void make_labels(void)
 {
-    struct unpack u = unpack_start(value);
+    for (size_t f = 0; f < N_RECORD_FIELDS; f++)
+        make_label(f);
+}
+
+static char *put_number(char *at, const char *value)
+{
+    struct unpack u = unpack_start(slice_make(value, sizeof(uint64_t)));
     int64_t n = (int64_t)unpack_u64(&u);
 
     if (n < 0)
@@ -306,87 +330,65 @@ static char *put_number(char *at, struct slice value)
     return put_decimal(at, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
 }
 
-static char *put_quoted(char *at, const char *plain)
-{
-    *at++ = '"';
-    at = put_slice(at, slice_of(plain));
-    *at++ = '"';
-    return at;
-}
-
-static char *put_reason(char *at, enum reason r)
-{
-    at = put_quoted(at, reason_code(r));
-    at = PUT(at, ",\"severity\":");
-    return put_quoted(at, severity_name(reason_get(r)->severity));
-}
-
-static char *put_id(char *at, struct slice value)
+static char *put_id(char *at, const char *value)
 {
     struct id id;
 
-    memcpy(id.bytes, value.ptr, sizeof id.bytes);
+    memcpy(id.bytes, value, sizeof id.bytes);
     return id_put(at, &id);
 }
 
-static char *put_value(char *at, enum field_type type, struct slice value)
+static inline char *put_value(char *at, enum field_type type, struct slice value)
 {
     switch (type) {
     case TYPE_TEXT:
         return put_json(at, value);
     case TYPE_NUMBER:
-        return put_number(at, value);
+        return put_number(at, value.ptr);
     case TYPE_BOOL:
-        return small(value) ? PUT(at, "true") : PUT(at, "false");
+        return get_u8(value.ptr) ? PUT(at, "true") : PUT(at, "false");
     case TYPE_REASON:
-        return put_reason(at, (enum reason)small(value));
+        return put_slice(at, reasons[get_u16(value.ptr)]);
     case TYPE_ID:
     case TYPE_HEX:
         break;
     }
     *at++ = '"';
-    at = type == TYPE_ID ? put_id(at, value) : put_hex(at, value);
+    at = type == TYPE_ID ? put_id(at, value.ptr) : put_hex(at, value);
     *at++ = '"';
     return at;
 }
 
-/* Comma, and where the group changes its braces. before: the field written last; f itself when it is the first. */
-static char *put_label(char *at, unsigned before, unsigned f)
+/* Comma and name, and where the group changes, from that of the field before, the braces. */
+static inline char *put_label(char *at, const struct label *l, unsigned group_before)
 {
-    const struct label *l = &labels[f];
-    bool stays = before != f && labels[before].group == l->group;
+    bool stays = l->group == group_before;
 
-    if (before != f && !stays && labels[before].group_len)
+    if (!stays && group_before)
         *at++ = '}';
-    *at++ = ',';
-    if (!stays && l->group_len) {
-        *at++ = '"';
-        at = put_slice(at, slice_make(fields[f].name, l->group_len));
-        at = PUT(at, "\":{");
-    }
-    memcpy(at, l->key, KEY_MAX); /* more than it has, which costs less than to count */
-    return at + l->key_len;
+    memcpy(at, stays ? l->within : l->first, LABEL_MAX); /* more than it has, which costs less than to count */
+    return at + (stays ? l->within_len : l->first_len);
 }
 
 void record_render(struct buf *out, const struct record_view *v)
 {
-    size_t start = buf_len(out);
-    char *from = buf_reserve(out, v->room), *at = from;
-    unsigned before = N_RECORD_FIELDS;
+    size_t start = buf_len(out), room = v->size * EACH_MAX + v->n_items * ITEM_MAX + 1;
+    const struct record_item *end = v->items + v->n_items;
+    char *from = buf_reserve(out, room), *at = from;
+    unsigned group = 0;
 
-    if (!labels[0].key_len)
+    if (!labels[0].first_len)
         make_labels();
-    for (unsigned word = 0; word < 2; word++)
-        for (uint64_t left = v->seen[word]; left; left &= left - 1) {
-            unsigned f = word * 64 + (unsigned)__builtin_ctzll(left);
+    for (const struct record_item *item = v->items; item < end; item++) {
+        unsigned f = item->field;
 
-            at = put_label(at, before == N_RECORD_FIELDS ? f : before, f);
-            at = put_value(at, fields[f].type, v->values[f]);
-            before = f;
-        }
-    if (before != N_RECORD_FIELDS && labels[before].group_len)
+        at = put_label(at, &labels[f], group);
+        at = put_value(at, fields[f].type, (struct slice){item->value, item->len});
+        group = labels[f].group;
+    }
+    if (group)
         *at++ = '}';
-    assert((size_t)(at - from) <= v->room);
+    assert((size_t)(at - from) <= room);
     buf_commit(out, (size_t)(at - from));
     record_redact(out, start);
 }

@@ -30,7 +30,10 @@ enum record_field {
 
 enum field_type { TYPE_TEXT, TYPE_NUMBER, TYPE_BOOL, TYPE_ID, TYPE_HEX, TYPE_REASON };
 
-/* Building: appends one record to out (a batch is records one after another, each with its length in front). */
+/*
+ * Building: appends one record to out (a batch is records one after another, each with its length in front). Fields are put in
+ * any order; in that of record.def they are read quickest.
+ */
 struct record_writer {
     struct buf *out;
     char *start, *at; /* the record in out, and where it goes on: room for RECORD_MAX was made at once */
@@ -54,9 +57,12 @@ void record_end(struct record_writer *w);
 /* Reading: one record of a batch, checked; the values are borrowed from the batch, packed as record.c describes. */
 struct record_view {
     enum record_kind kind;
-    uint64_t seen[2]; /* which fields are there */
-    size_t room;      /* that its members need at most */
-    struct slice values[N_RECORD_FIELDS];
+    size_t size; /* of the fields as they came packed */
+    unsigned n_items;
+    struct record_item {
+        const char *value;
+        uint16_t len, field;
+    } items[N_RECORD_FIELDS]; /* in the order of record.def, whatever order they came in */
 };
 
 /*

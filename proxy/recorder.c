@@ -255,25 +255,24 @@ static void add(struct recorder *r, struct slice record, struct record_wait *wai
     }
 }
 
-static struct record_writer begin(struct recorder *r, enum record_kind kind)
+/* The draft, which w has written, is done. */
+static void end(struct recorder *r, struct record_writer *w, struct record_wait *wait, bool rides)
 {
-    struct record_writer w = record_begin(&r->draft, kind);
-
     if (r->generation)
-        record_number(&w, FIELD_GENERATION, (int64_t)r->generation);
-    return w;
+        record_number(w, FIELD_GENERATION, (int64_t)r->generation);
+    record_end(w);
+    add(r, buf_slice(&r->draft), wait, rides);
+    buf_clear(&r->draft);
 }
 
 static void add_lost(struct recorder *r)
 {
-    struct record_writer w = begin(r, RECORD_LOST);
+    struct record_writer w = record_begin(&r->draft, RECORD_LOST);
 
     record_text(&w, FIELD_DETAIL, SLICE("more results than fit while the journal was closed"));
     record_number(&w, FIELD_LOST_RECORDS, (int64_t)r->lost);
-    record_end(&w);
     r->lost = 0;
-    add(r, buf_slice(&r->draft), NULL, false);
-    buf_clear(&r->draft);
+    end(r, &w, NULL, false);
 }
 
 /* The scribe takes records: first those that were set aside. What does not fit now waits for the next answer. */
@@ -460,15 +459,13 @@ struct record_writer recorder_begin(struct recorder *r, enum record_kind kind)
 {
     assert(!buf_len(&r->draft));
     r->draft_rides = kind == RECORD_RESULT || kind == RECORD_CONNECTION || kind == RECORD_UPSTREAM;
-    return begin(r, kind);
+    return record_begin(&r->draft, kind);
 }
 
 static void finish(struct recorder *r, struct record_writer *w, struct record_wait *wait, bool rides)
 {
     assert(w->out == &r->draft && (!wait || !record_is_waiting(wait)));
-    record_end(w);
-    add(r, buf_slice(&r->draft), wait, rides);
-    buf_clear(&r->draft);
+    end(r, w, wait, rides);
 }
 
 void recorder_end(struct recorder *r, struct record_writer *w, struct record_wait *wait)

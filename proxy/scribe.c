@@ -74,12 +74,8 @@ _Static_assert(N_RECORD_KINDS <= 32, "may_send has 32 bits");
 
 static struct record_writer begin_own(struct scribe *s, enum record_kind kind)
 {
-    struct record_writer w;
-
     buf_clear(&s->record);
-    w = record_begin(&s->record, kind);
-    record_number(&w, FIELD_GENERATION, (int64_t)s->context->generation);
-    return w;
+    return record_begin(&s->record, kind);
 }
 
 static void end_own(struct scribe *s, struct record_writer *w)
@@ -87,6 +83,7 @@ static void end_own(struct scribe *s, struct record_writer *w)
     struct slice batch;
     bool bad, ok;
 
+    record_number(w, FIELD_GENERATION, (int64_t)s->context->generation);
     record_end(w);
     batch = buf_slice(&s->record);
     ok = record_read(&batch, &s->view, &bad);
