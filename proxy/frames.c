@@ -7,7 +7,7 @@
 void frames_start(struct frames *f, struct scanner *scanner, struct slice token, bool from_client, uint64_t message_max,
                   struct buf *to)
 {
-    *f = (struct frames){.to = to, .masks = from_client, .holds = from_client};
+    *f = (struct frames){.scanner = scanner_ref(scanner), .to = to, .masks = from_client, .holds = from_client};
     f->reader.masked = from_client;
     f->reader.message_max = message_max;
     f->messages.scan = scan_start(scanner, token);
@@ -43,6 +43,7 @@ static struct hit look_at(struct frames *f, struct frames_look *look, struct sli
     struct hit hit = feed(look->scan, bytes, whole, safe);
 
     look->total += bytes.len;
+    *safe += look->before;
     if (!f->holds)
         *safe = look->total;
     if (look->guard)
@@ -99,6 +100,23 @@ void frames_say_close(struct frames *f, int code, const char *reason)
     frame_write_close(f->to, code, reason, f->masks ? mask : NULL);
 }
 
+static void begin_again(struct frames_look *look, struct scanner *scanner, struct slice token)
+{
+    scan_free(look->scan);
+    look->scan = scan_start(scanner, token);
+    look->before = look->total;
+}
+
+void frames_renew(struct frames *f, struct scanner *scanner, struct slice token)
+{
+    if (f->scanner == scanner || f->begun || buf_len(&f->held))
+        return;
+    begin_again(&f->messages, scanner, token);
+    begin_again(&f->controls, scanner, token);
+    scanner_free(f->scanner);
+    f->scanner = scanner_ref(scanner);
+}
+
 static void look_clear(struct frames_look *look)
 {
     scan_free(look->scan);
@@ -109,6 +127,7 @@ void frames_clear(struct frames *f)
 {
     look_clear(&f->messages);
     look_clear(&f->controls);
+    scanner_free(f->scanner);
     buf_free(&f->held);
     *f = (struct frames){0};
 }

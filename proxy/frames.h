@@ -14,9 +14,11 @@
 struct frames_look {
     struct scan *scan, *guard; /* guard: as in flow.h; NULL: none */
     uint64_t total;            /* bytes looked at */
+    uint64_t before;           /* of those, before scan began */
 };
 
 struct frames {
+    struct scanner *scanner; /* held: which canaries it looks for */
     struct frame_reader reader;
     struct frames_look messages, controls; /* apart: a ping inside a message does not come between its pieces */
     struct hit caught;   /* what a guard found */
@@ -30,13 +32,18 @@ struct frames {
 };
 
 /*
- * scanner and to are kept, token (for its own leak) is borrowed for this call. What comes from the client is held back, what
+ * A reference to scanner is taken, to is kept, token (for its own leak) is borrowed for this call. What comes from the client is held back, what
  * comes from the service only looked at.
  */
 void frames_start(struct frames *f, struct scanner *scanner, struct slice token, bool from_client, uint64_t message_max,
                   struct buf *to);
 /* Takes both (NULL is fine): nothing of what they look for goes on, and f->caught says that it was there. */
 void frames_guard(struct frames *f, struct scan *messages, struct scan *controls);
+/*
+ * Look for what this scanner does from now on, when that is another one: a message that is under way is looked through as it
+ * began, so this is to be said before each frame.
+ */
+void frames_renew(struct frames *f, struct scanner *scanner, struct slice token);
 /* A PIECE or CONTROL that the reader found. A hit: nothing of it went (when it holds). */
 struct hit frames_pass(struct frames *f, enum frame_event event, const struct frame *frame);
 /* A close frame of our own. */

@@ -165,6 +165,7 @@ static enum exchange_state pass_up(struct exchange *x, enum frame_event event, c
 
     if (refused != EXCHANGE_STAY)
         return refused;
+    frames_renew(&x->websocket->up, x->worker->scanner, exchange_token(x));
     hit = frames_pass(&x->websocket->up, event, f);
     if (hit.found)
         return exchange_leak(x, &hit, "frame");
@@ -229,8 +230,10 @@ static enum exchange_state pump_up(struct exchange *x)
 static enum exchange_state pass_down(struct exchange *x, enum frame_event event, const struct frame *f)
 {
     struct frames *down = &x->websocket->down;
-    struct hit hit = frames_pass(down, event, f);
+    struct hit hit;
 
+    frames_renew(down, x->worker->scanner, slice_make("", 0));
+    hit = frames_pass(down, event, f);
     relay_note_hit(x, &hit, "response frame");
     if (down->caught.found)
         return relay_reflected(x, down->caught, "response frame");

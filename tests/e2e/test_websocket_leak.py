@@ -2,7 +2,7 @@
 import pytest
 
 from frames import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, client_frame, close_payload, turned
-from gateway import Closed, wait_until
+from gateway import Closed, exeat, wait_until
 from sockets import canary, gateway, open_socket, opened, own, service, service_tls, token
 
 
@@ -80,6 +80,38 @@ def test_a_canary_in_frames_of_one_byte(open_socket, canary):
     for i in range(len(secret)):
         s.client.say(TEXT if i == 0 else CONTINUATION, secret[i:i + 1], fin=False)
     leak_ends(s, secret)
+
+
+def planted_now(gateway):
+    secret = exeat("canary", "new", "--kind", "generic", config=gateway.config).stdout.split()[-1]
+    exeat("reload", config=gateway.config)
+    return secret.encode()
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["between messages", "within a message"])
+@pytest.mark.parametrize("opcode", [TEXT, PING], ids=["text", "ping"])
+def test_a_canary_that_was_planted_when_it_was_open(open_socket, opcode, within):
+    """It may be open for days. Of a message that is under way the rest is looked at as it began."""
+    s = open_socket()
+    s.client.say(TEXT, b"one ", fin=not within)
+    secret = planted_now(s.gateway)
+    if within:
+        s.client.say(CONTINUATION, b"two")
+    assert s.service.message() == (TEXT, b"one two" if within else b"one ")
+    s.client.say(TEXT, b"three")
+    assert s.service.message() == (TEXT, b"three")
+    s.client.say(opcode, secret)
+    leak_ends(s, secret)
+
+
+def test_an_answer_with_a_canary_that_was_planted_when_it_was_open(open_socket):
+    s = open_socket()
+    s.service.say(TEXT, b"one")
+    assert s.client.message() == (TEXT, b"one")
+    secret = planted_now(s.gateway)
+    s.service.say(TEXT, secret)
+    assert s.client.message() == (TEXT, secret)
+    assert s.gateway.wait_for(kind="finding", id=s.id, reason="canary_response")
 
 
 def test_a_canary_over_two_messages_is_cut_in_the_second(open_socket, canary):
