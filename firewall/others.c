@@ -1,5 +1,6 @@
 #include "firewall/others.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -20,21 +21,19 @@ static void tell(const struct look *l, const char *what, const char *says)
     l->found(l->arg, &o);
 }
 
-/* "... priority -1000; policy accept;" */
-static bool priority_of(struct slice line, int *out)
+/* "... priority -1000; policy accept;"; one that cannot be read is before all. */
+static int priority_of(struct slice line)
 {
     ptrdiff_t at = slice_search(line, SLICE(" priority "));
-    struct slice left = slice_from(line, at < 0 ? line.len : (size_t)at + strlen(" priority ")), word;
+    struct slice left = slice_from(line, at < 0 ? line.len : (size_t)at + strlen(" priority ")), word = {"", 0};
     uint64_t n;
     bool minus;
 
-    if (!slice_next(&left, ';', &word))
-        return false;
+    slice_next(&left, ';', &word);
     minus = slice_starts(word, SLICE("-"));
     if (!slice_decimal(slice_from(word, minus), 1u << 30, &n))
-        return false;
-    *out = minus ? -(int)n : (int)n;
-    return true;
+        return INT_MIN;
+    return minus ? -(int)n : (int)n;
 }
 
 /* Does the line name the device, in quotes or in a list of them? */
@@ -77,10 +76,8 @@ static bool is_before(const struct look *l, int priority, int ours)
 /* "type filter hook ingress device "eth0" priority -2000; policy accept;" */
 static void look_at_base(const struct look *l, struct slice line)
 {
-    int priority;
+    int priority = priority_of(line);
 
-    if (!priority_of(line, &priority))
-        return;
     if (slice_search(line, SLICE(" hook ingress ")) >= 0 && is_before(l, priority, RULESET_INGRESS_PRIORITY) &&
         names_device(line, l->p->interface))
         tell(l, "earlier", "this chain sees the interface's frames before the firewall; give it a higher priority");
@@ -92,10 +89,8 @@ static void look_at_base(const struct look *l, struct slice line)
 /* "hook ingress priority -2000", and on a line of its own "devices = { "eth0", "eth1" }" */
 static void look_at_flows(struct look *l, struct slice line)
 {
-    int priority;
-
     if (slice_starts(line, SLICE("hook ingress ")))
-        l->flows_early = priority_of(line, &priority) && is_before(l, priority, RULESET_INGRESS_PRIORITY);
+        l->flows_early = is_before(l, priority_of(line), RULESET_INGRESS_PRIORITY);
     if (l->flows_early && slice_search(line, SLICE("devices = ")) >= 0 && names_device(line, l->p->interface))
         tell(l, "earlier", "this flow table sends frames of the interface on before the firewall sees them; give it a higher priority");
 }
