@@ -288,6 +288,43 @@ static void an_address_survives_the_kernel_form(void **state)
     assert_int_equal(addr_to_sockaddr(&a, &kernel), 0);
 }
 
+static const struct {
+    const char *name, *text, *reaches;
+    bool is_unspecified;
+} plain[] = {
+    {"IPv4", "192.0.2.1", "192.0.2.1", false},
+    {"IPv6", "2001:db8::c000:201", "2001:db8::c000:201", false},
+    {"IPv4 in IPv6", "::ffff:192.0.2.1", "192.0.2.1", false},
+    {"by NAT64", "64:ff9b::c000:201", "192.0.2.1", false},
+    {"by NAT64 of an operator's own, which only he can tell", "64:ff9b:1::c000:201", "64:ff9b:1::c000:201", false},
+    {"nothing in particular", "0.0.0.0", "0.0.0.0", true},
+    {"nothing in particular of IPv6", "::", "::", true},
+    {"the last bit", "::1", "::1", false},
+    {"a network's first", "0.0.0.1", "0.0.0.1", false},
+};
+
+static void what_an_address_reaches(void **state)
+{
+    struct buf out = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        struct addr a, inside;
+
+        assert_true(addr_parse_ip(slice_of(plain[i].text), &a));
+        a.port = 443;
+        inside = addr_plain(&a);
+        buf_clear(&out);
+        addr_ip_text(&out, &inside);
+        if (!slice_is(buf_slice(&out), plain[i].reaches) || inside.port != 443)
+            fail_msg("%s: %.*s, port %u", plain[i].name, SLICE_ARG(buf_slice(&out)), inside.port);
+        if (addr_is_unspecified(&a) != plain[i].is_unspecified)
+            fail_msg("%s: is it unspecified?", plain[i].name);
+    }
+    buf_free(&out);
+    assert_false(addr_is_unspecified(&(struct addr){.family = AF_UNIX}));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +332,7 @@ int main(void)
         cmocka_unit_test(ip_texts_are_strict),
         cmocka_unit_test(addresses_with_a_port_are_strict),
         cmocka_unit_test(an_address_survives_the_kernel_form),
+        cmocka_unit_test(what_an_address_reaches),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
