@@ -41,3 +41,11 @@ def test_each_noun_is_a_file():
     for room, words in listed.items():
         files = {p.stem for p in (TREE / room).iterdir() if p.suffix in (".c", ".h")}
         assert not words - files, f"{room}/: names that are no files"
+
+
+def test_each_file_has_its_noun_in_the_table():
+    """By its name, or by what stands before an underscore: conf_read is of conf."""
+    for room, nouns in re.findall(r"^\| `(\w+)/` \| ([^|]*) \|", PAGE, re.M):
+        named = set(re.findall(r"[a-z_]+", nouns))
+        files = {f.stem for f in (TREE / room).glob("*.c")}
+        assert "subcommand" in named or not {f for f in files if f not in named and f.rsplit("_", 1)[0] not in named}, room
