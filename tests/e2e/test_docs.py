@@ -62,7 +62,19 @@ def test_tokens(reader):
             assert (answer.returncode, answer.stderr) == (0, ""), (block, answer)
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in sorted((TREE / "docs").glob("*.md")))])
+PAGES = ["README.md", *(f"docs/{p.name}" for p in sorted((TREE / "docs").glob("*.md")))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tables_are_whole(page):
+    """Each row on one line, with as many cells as the first; a bar within code is none."""
+    rows = re.sub(r"(?ms)^```.*?^```", "", (TREE / page).read_text())
+    for table in re.findall(r"(?m)(?:^\|.*\n)+", rows):
+        lines = [re.sub(r"\\\||`[^`]*`", "", line) for line in table.splitlines()]
+        assert [line for line in lines if not line.endswith("|") or line.count("|") != lines[0].count("|")] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     def anchors(text):
         return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in re.findall(r"(?m)^#+ (.*)", text)}

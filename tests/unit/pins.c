@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,6 +101,86 @@ static void of_many_at_once_one_is_first(void **state)
     pins_free(p);
 }
 
+/* Two that show each token in the same moment, as near as two processors can. */
+static void of_two_in_one_moment_one_is_first(void **state)
+{
+    enum { TOKENS = 1000 };
+    struct shared {
+        atomic_uint at[2]; /* the token that each is at, and 1 */
+        bool won[2][TOKENS];
+    } *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct pins *p = pins_create(4096, NULL);
+    int status;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        if (fork() == 0) {
+            for (unsigned n = 0; n < TOKENS; n++) {
+                const unsigned char *print = print_of(n);
+
+                atomic_store(&shared->at[i], n + 1);
+                while (atomic_load(&shared->at[!i]) < n + 1)
+                    continue;
+                shared->won[i][n] = pins_hold(p, print, i ? SLICE("10.0.0.1") : SLICE("10.0.0.2"), 100, 50);
+            }
+            _exit(0);
+        }
+    for (int i = 0; i < 2; i++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    for (unsigned n = 0; n < TOKENS; n++)
+        if (shared->won[0][n] == shared->won[1][n])
+            fail_msg("token %u has %s", n, shared->won[0][n] ? "two owners" : "none");
+    munmap(shared, sizeof *shared);
+    pins_free(p);
+}
+
+/* Where in the memory the token stands; asserted to be there. */
+static _Atomic uint64_t *word_of(_Atomic uint64_t *memory, size_t n_words, const unsigned char *print)
+{
+    uint64_t token;
+
+    memcpy(&token, print, sizeof token);
+    for (size_t i = 0; i < n_words; i++)
+        if (atomic_load(&memory[i]) == (token | 1))
+            return &memory[i];
+    fail_msg("the token is not there");
+    return NULL;
+}
+
+/* A place that somebody fills just now holds a 2. Nobody gets a second one for what it may hold. */
+static void a_place_that_is_being_filled_is_waited_for_and_one_that_was_left_so_is_nobodys(void **state)
+{
+    struct pins *p = pins_create(16, NULL);
+    size_t len = (size_t)lseek(pins_fd(p), 0, SEEK_END);
+    _Atomic uint64_t *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, pins_fd(p), 0), *word;
+    uint64_t token;
+    int status;
+
+    (void)state;
+    assert_true(memory != MAP_FAILED);
+    assert_true(pins_hold(p, print_of(1), SLICE("10.0.0.1"), 100, 50));
+    word = word_of(memory, len / sizeof *memory, print_of(1));
+    token = atomic_load(word);
+
+    atomic_store(word, 2);
+    if (fork() == 0) {
+        usleep(20 * 1000);
+        atomic_store(word, token);
+        _exit(0);
+    }
+    assert_true(pins_hold(p, print_of(1), SLICE("10.0.0.1"), 100, 50)); /* waited for */
+    assert_true(wait(&status) > 0);
+    assert_false(pins_hold(p, print_of(1), SLICE("10.0.0.2"), 100, 50));
+
+    atomic_store(word, 2); /* who filled it was killed there */
+    assert_false(pins_hold(p, print_of(1), SLICE("10.0.0.1"), 100, 50));
+    assert_false(pins_hold(p, print_of(1), SLICE("10.0.0.2"), 100, 101));
+    munmap((void *)memory, len);
+    pins_free(p);
+}
+
 static void memory_that_holds_no_pins_is_refused(void **state)
 {
     int fd = memfd_create("x", MFD_ALLOW_SEALING);
@@ -141,6 +222,8 @@ int main(void)
         cmocka_unit_test(a_full_table_refuses_and_has_room_again_when_tokens_are_over),
         cmocka_unit_test(a_table_made_for_so_many_has_room_for_them),
         cmocka_unit_test(of_many_at_once_one_is_first),
+        cmocka_unit_test(of_two_in_one_moment_one_is_first),
+        cmocka_unit_test(a_place_that_is_being_filled_is_waited_for_and_one_that_was_left_so_is_nobodys),
         cmocka_unit_test(memory_that_holds_no_pins_is_refused),
         cmocka_unit_test(memory_that_is_not_sealed_is_refused),
     };
