@@ -10,15 +10,30 @@ static char lower(char c)
 }
 
 /* Eight bytes, their large ASCII letters made small: the top bit of each byte of `letters` says that it is one. */
-static uint64_t lower_word(const char *from)
+static uint64_t lower_eight(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101U, tops = ones * 0x80;
-    uint64_t word, low, letters;
+    uint64_t low = word & ~tops, letters = (low + ones * (0x80 - 'A')) & ~(low + ones * (0x7f - 'Z')) & ~word & tops;
+
+    return word | letters >> 2;
+}
+
+static uint64_t lower_word(const char *from)
+{
+    uint64_t word;
 
     memcpy(&word, from, sizeof word);
-    low = word & ~tops;
-    letters = (low + ones * (0x80 - 'A')) & ~(low + ones * (0x7f - 'Z')) & ~word & tops;
-    return word | letters >> 2;
+    return lower_eight(word);
+}
+
+/* Of four to eight bytes: the first four and the last four. */
+static uint64_t lower_short(const char *from, size_t n)
+{
+    uint32_t front, back;
+
+    memcpy(&front, from, sizeof front);
+    memcpy(&back, from + n - sizeof back, sizeof back);
+    return lower_eight((uint64_t)front << 32 | back);
 }
 
 bool slice_folds_alike(const char *a, const char *b, size_t n)
@@ -31,6 +46,8 @@ bool slice_folds_alike(const char *a, const char *b, size_t n)
                 return false;
         return i == n || lower_word(a + n - 8) == lower_word(b + n - 8);
     }
+    if (n >= 4)
+        return lower_short(a, n) == lower_short(b, n);
     for (; i < n; i++)
         if (lower(a[i]) != lower(b[i]))
             return false;
