@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/moment.h"
+
 static const unsigned char *print_of(unsigned n)
 {
     static unsigned char print[32];
@@ -101,38 +103,21 @@ static void of_many_at_once_one_is_first(void **state)
     pins_free(p);
 }
 
-/* Two that show each token in the same moment, as near as two processors can. */
+static bool show(void *arg, unsigned who, unsigned n)
+{
+    return pins_hold(arg, print_of(n), who ? SLICE("10.0.0.1") : SLICE("10.0.0.2"), 100, 50);
+}
+
 static void of_two_in_one_moment_one_is_first(void **state)
 {
-    enum { TOKENS = 1000 };
-    struct shared {
-        atomic_uint at[2]; /* the token that each is at, and 1 */
-        bool won[2][TOKENS];
-    } *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct pins *p = pins_create(4096, NULL);
-    int status;
+    struct moments *m = moments_run(show, p);
 
     (void)state;
-    for (unsigned i = 0; i < 2; i++)
-        if (fork() == 0) {
-            for (unsigned n = 0; n < TOKENS; n++) {
-                const unsigned char *print = print_of(n);
-
-                atomic_store(&shared->at[i], n + 1);
-                while (atomic_load(&shared->at[!i]) < n + 1)
-                    continue;
-                shared->won[i][n] = pins_hold(p, print, i ? SLICE("10.0.0.1") : SLICE("10.0.0.2"), 100, 50);
-            }
-            _exit(0);
-        }
-    for (int i = 0; i < 2; i++) {
-        assert_true(wait(&status) > 0);
-        assert_int_equal(status, 0);
-    }
-    for (unsigned n = 0; n < TOKENS; n++)
-        if (shared->won[0][n] == shared->won[1][n])
-            fail_msg("token %u has %s", n, shared->won[0][n] ? "two owners" : "none");
-    munmap(shared, sizeof *shared);
+    for (unsigned n = 0; n < MOMENTS; n++)
+        if (m->won[0][n] == m->won[1][n])
+            fail_msg("token %u has %s", n, m->won[0][n] ? "two owners" : "none");
+    moments_free(m);
     pins_free(p);
 }
 

@@ -16,6 +16,7 @@
 
 #include "authz/spent.h"
 #include "base/file.h"
+#include "tests/unit/moment.h"
 
 static char directory[64], path[96];
 
@@ -123,6 +124,33 @@ static void of_many_at_once_one_is_first(void **state)
     spent_free(s);
 }
 
+static bool use_in_turn(void *arg, unsigned who, unsigned n)
+{
+    char jti[16];
+
+    (void)who;
+    snprintf(jti, sizeof jti, "j%u", n);
+    return use(arg, "a", jti, 100, 1) == SPENT_NOW;
+}
+
+/* Each may give way to the other, when one was put off its processor in the middle: then nobody has used it. */
+static void of_two_in_one_moment_never_both_are(void **state)
+{
+    struct spent *s = open_it();
+    struct moments *m = moments_run(use_in_turn, s);
+    unsigned nobody = 0;
+
+    (void)state;
+    for (unsigned n = 0; n < MOMENTS; n++) {
+        if (m->won[0][n] && m->won[1][n])
+            fail_msg("j%u was used twice", n);
+        nobody += !m->won[0][n] && !m->won[1][n];
+    }
+    assert_true(nobody < MOMENTS / 10);
+    moments_free(m);
+    spent_free(s);
+}
+
 static void what_cannot_be_shown_any_more_makes_room(void **state)
 {
     struct spent *s = open_it();
@@ -188,6 +216,7 @@ int main(void)
         ROW(a_token_is_good_once_on_all_workers),
         ROW(it_stays_used_after_a_restart_and_a_crash),
         ROW(of_many_at_once_one_is_first),
+        ROW(of_two_in_one_moment_never_both_are),
         ROW(what_cannot_be_shown_any_more_makes_room),
         ROW(a_place_that_a_worker_died_in_ends_no_search),
         ROW(a_file_that_is_none_is_refused_and_left),
