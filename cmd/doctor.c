@@ -286,7 +286,7 @@ static void check_token(struct doctor *d)
         describe_token(d, claims);
     else if (d->credentials)
         findings_add(&d->found, "token", FINDING_WRONG, "the password must be a leave token: exeat env --with-token FILE",
-                     "there is none in the proxy's address");
+                     option_text(d->inv->options, "transparent") ? "what it shows there is none" : "there is none in the proxy's address");
     json_decref(claims);
     check_judgement(d);
 }
@@ -530,7 +530,7 @@ const struct command command_doctor = {
         (const struct option_spec[]){
             {.name = "client", .type = OPTION_CHOICE, .value = "NAME", .choices = CLIENT_NAMES, .help = "which client (curl): " CLIENT_LIST},
             {.name = "transparent", .type = OPTION_TEXT, .value = "URL", .help = "it knows of no proxy: the place that it asks for, https://npm.example"},
-            {.name = "with-token", .type = OPTION_TEXT, .value = "FILE", .help = "with --transparent: the leave token that it shows there, when not the one in ~/.npmrc, ~/.netrc, auth.conf or settings.xml"},
+            {.name = "with-token", .type = OPTION_TEXT, .value = "FILE", .help = "with --transparent: the leave token that it shows there, when not the one in ~/.npmrc, ~/.netrc, auth.conf, settings.xml or where docker login and skopeo login keep it"},
             {.name = "root", .type = OPTION_TEXT, .value = "FILE", .help = "the gateway's root (STATE/ca/root.pem, where that is here)"},
             {0},
         },

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/slice.h"
 #include "base/text.h"
+#include "cmd/auths.h"
 
 enum { KEPT_MOST = 1 << 20, TOKEN_LEAST = 40 };
 
@@ -19,7 +20,7 @@ enum { KEPT_MOST = 1 << 20, TOKEN_LEAST = 40 };
  */
 static const struct keeping {
     const char *client, *where, *line;
-    const char *file, *mark; /* where it stands in clear, and what stands before it; NULL: nowhere */
+    const char *file, *mark; /* where it stands in clear, and what stands before it; NULL: nowhere, or in another form (cmd/auths.h) */
 } table[] = {
     {"curl", "~/.netrc (mode 0600), with curl -n", NETRC, "~/.netrc", "machine HOST "},
     {"git", "~/.netrc (mode 0600)", NETRC, "~/.netrc", "machine HOST "},
@@ -91,6 +92,8 @@ char *keeping_read(const struct client *c, const struct keeping_place *p, char *
     char *token = NULL;
     ptrdiff_t at;
 
+    if (auths_are_of(c))
+        return auths_read(c, p, file);
     *file = NULL;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].client, c->name) == 0)

@@ -20,8 +20,8 @@ struct keeping_place {
 /* "FILE: LINE" for this place, or what to run; what a client cannot keep, and what to do instead. */
 void keeping_write(const struct client *c, const struct keeping_place *p, const char *token, struct buf *out);
 /*
- * The same read back, from the file that a client keeps it in by itself: *file (give) is its name, NULL for those whose file says it otherwise
- * than in clear; the token (give) of this place, NULL when it has none.
+ * The same read back, from the file that a client keeps it in by itself: *file (give) is its name, NULL for a client that keeps none; the
+ * token (give) of this place, NULL when it has none.
  */
 char *keeping_read(const struct client *c, const struct keeping_place *p, char **file);
 

@@ -228,6 +228,42 @@ def test_doctor_looks_where_the_client_keeps_its_token(here, tmp_path, client, f
     assert wrong == ["leave"] and found["kept"]["state"] == "unknown" and "exeat env" in found["kept"]["fix"]
 
 
+AUTHS = {
+    "docker": ({}, ".docker/config.json"),
+    "docker elsewhere": ({"DOCKER_CONFIG": "{home}/d"}, "d/config.json"),
+    "skopeo": ({"XDG_RUNTIME_DIR": "{home}/run"}, "run/containers/auth.json"),
+    "skopeo by a variable": ({"REGISTRY_AUTH_FILE": "{home}/own.json"}, "own.json"),
+    "skopeo with docker's": ({"XDG_RUNTIME_DIR": "{home}/run"}, ".docker/config.json"),
+}
+
+
+@pytest.mark.parametrize("name", AUTHS)
+def test_doctor_reads_what_docker_and_skopeo_login_wrote(here, tmp_path, name):
+    s, (variables, file), client = Examined(here, "redirect", tmp_path), AUTHS[name], name.split()[0]
+    before = "".join(f"export {k}={v.format(home=tmp_path)}; " for k, v in variables.items())
+
+    def keep(host, password, key="auth"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(json.dumps({"auths": {"elsewhere.test": {"auth": "eA=="}, host: {key: base64.b64encode(f"jwt:{password}".encode()).decode()}}}))
+
+    is_first = name == "docker"  # what is in the file is read alike, wherever it is
+    for host in (NPM, f"https://{NPM}") if is_first else (NPM,):
+        keep(host, s.token)
+        found, wrong = s.doctor(client=client, token=None, before=before)
+        assert wrong == [] and file in found["kept"]["says"] and found["token"]["state"] == "ok"
+    for host, password, key in (("other.test", s.token, "auth"), (NPM, s.token, "identitytoken"), (f"{NPM}:8443", s.token, "auth")) if is_first else ():
+        keep(host, password, key)
+        found, wrong = s.doctor(client=client, token=None, before=before)
+        assert wrong == ["leave"] and found["kept"]["state"] == "unknown" and file in found["kept"]["says"]
+    for text in () if not is_first else ("", "[]", '{"auths": []}', '{"auths": {"%s": {"auth": "%%%%"}}}' % NPM, '{"auths": {"%s": {"auth": "and0"}}}' % NPM):
+        (tmp_path / file).write_text(text)
+        found, wrong = s.doctor(client=client, token=None, before=before)
+        assert wrong == ["leave"] and found["kept"]["state"] == "unknown"
+    keep(NPM, "hunter2")
+    found, wrong = s.doctor(client=client, token=None, before=before)
+    assert set(wrong) == {"token", "leave"}, found
+
+
 def test_doctor_names_the_one_thing_that_is_wrong(here, tmp_path):
     s = Examined(here, "redirect", tmp_path)
     (tmp_path / "old.jwt").write_text(here.gateway.token("all:read", "sb-old", lifetime="1s"))
