@@ -424,6 +424,7 @@ static void check_front(struct doctor *d, const char *root)
     }
     if (!d->credentials)
         look_where_it_keeps(d, is_tls);
+    doctor_check_names(d->host, &d->found);
     if (!fronting_ask(&(struct fronting){d->host, d->port, is_tls, root, d->credentials}, &d->answer, &leaf, &why)) {
         tell_trouble(d, &why);
         return;
@@ -521,7 +522,8 @@ const struct command command_doctor = {
             "way to the gateway, the clock, the token, the CAs it trusts. Of each it says whether it is right and, if not, what would "
             "mend it. The gateway is asked one question, a CONNECT to a name that nobody has; its refusal is in the journal.\n\n"
             "With --transparent it goes by no proxy, but to the place itself, by its name: does that lead to the gateway, and is the certificate "
-            "the gateway's? The question is a TRACE then, which no policy allows.\n\n"
+            "the gateway's? The question is a TRACE then, which no policy allows. The name servers in /etc/resolv.conf are asked too, for a name that nobody has and for "
+            "the place: is one a DNS listener of the gateway's, and where does it lead?\n\n"
             "In a sandbox there is no configuration to read; --root names the gateway's root then (exeat ca export), so that what the client "
             "trusts can be held against it.\n\n"
             "Exit status: 0 nothing wrong, 1 something is.",

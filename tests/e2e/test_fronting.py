@@ -5,9 +5,11 @@ the registry sees is the gateway's own credential.
 """
 import base64
 import json
+import socket
 import subprocess
 import time
 import uuid
+from contextlib import closing
 from urllib.parse import parse_qs
 
 import jwt
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fronted import WAYS, Sandbox, listed, page
 from gateway import PATIENCE, clean_environment, exeat, free_port, wait_until
+from names import Names
 from origin import Origin, make_pki
 from registries import DEBIAN, HOSTS, MAVEN, NPM, OCI, PYPI, WORDS, Registries
 from steered import site
@@ -80,7 +83,8 @@ def here(tmp_path_factory):
         s.file.touch(0o600)
         s.start(top / "state", listed(top, r, pki[0]) + listed(top, r, pki[0], {NPM: "npm-read", OCI: "oci-pull"}, port=8443, mark="-ported") +
                 PLAIN.format(host=DEBIAN, port=plain.port) +
-                WITH_REALM.format(realm=REALM, auth=AUTH, port=realm.port, tokens=realm.tokens.port, ca=pki[0]),
+                WITH_REALM.format(realm=REALM, auth=AUTH, port=realm.port, tokens=realm.tokens.port, ca=pki[0]) +
+                'dns:\n  own: {address: "10.66.0.1:53", answer: 10.66.0.1}\n  six: {address: "10.66.0.9:53", answer: "fd66::1"}\n',
                 listen=f'  bound: {{address: "10.66.0.9:443", mode: transparent, sandbox: bound, token-file: "{s.file}"}}\n')
         s.plain, s.realm, s.pki = plain, realm, pki
         yield s
@@ -284,6 +288,28 @@ def test_doctor_names_the_one_thing_that_is_wrong(here, tmp_path):
         found, wrong = s.doctor(**more)
         assert wrong == [wanted] and says in found[wanted]["says"], (wanted, found)
     wait_until(lambda: s.doctor(token="old.jwt")[1] == ["token"], "the end of a token")
+
+
+def test_doctor_asks_the_name_servers(here, tmp_path):
+    s = Examined(here, "direct", tmp_path)
+    here.client.resolve(servers=["10.66.0.1"])
+    found, wrong = s.doctor()
+    assert wrong == [] and found["resolver"]["says"] == f"10.66.0.1 is a DNS listener of the gateway's, and leads {NPM} to 10.66.0.1"
+    found, wrong = s.doctor(url="https://Elsewhere.test")
+    assert wrong == ["resolver", "dns"] and found["resolver"]["says"] == "10.66.0.1, a DNS listener of the gateway's, says host_not_listed of elsewhere.test"
+    assert "resolver" not in s.doctor(url="https://10.66.0.1")[0]
+    here.client.resolve(servers=["10.66.0.9"])
+    assert "leads " + NPM + " to fd66::1" in s.doctor()[0]["resolver"]["says"]
+    hosts = f"10.66.0.1 {NPM}\n"
+    with here.client.inside(), closing(Names(port=53)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.2", 53))
+        for server, says in (("127.0.0.1", "127.0.0.1 is no DNS listener of a gateway's"), ("127.0.0.2", "127.0.0.2: no answer")):
+            here.client.resolve(hosts, servers=[server])
+            found, wrong = s.doctor()
+            assert wrong == [] and found["resolver"]["state"] == "unknown" and found["resolver"]["says"] == says
+    here.client.resolve(hosts)
+    found, wrong = s.doctor()
+    assert wrong == [] and found["resolver"]["state"] == "unknown" and "names no server" in found["resolver"]["says"]
 
 
 def test_doctor_knows_when_a_name_leads_past_the_gateway(here, tmp_path):

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "net/dns_reply.h"
 #include "proxy/config.h"
 #include "proxy/sift.h"
 #include "proxy/zone.h"
@@ -149,6 +150,15 @@ static void ask(const struct zone *z, struct patrons *ps, struct patron *p, stru
         answer(&q, &refused);
 }
 
+/* `exeat doctor` reads what a name server says. */
+static void read_as_reply(struct slice message)
+{
+    struct dns_reply r;
+
+    if (message.len >= 2 && dns_reply_read(message, (uint16_t)((unsigned char)message.ptr[0] << 8 | (unsigned char)message.ptr[1]), &r))
+        assert(r.n <= DNS_ADDRESSES_MAX && strlen(r.text) < sizeof r.text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice input = slice_make(data, size);
@@ -164,7 +174,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (input.len) {
         size_t len = fuzz_byte(&input);
 
-        ask(z, ps, p, fuzz_take(&input, len ? len : input.len));
+        struct slice message = fuzz_take(&input, len ? len : input.len);
+
+        ask(z, ps, p, message);
+        read_as_reply(message);
     }
     patrons_free(ps);
     return 0;
