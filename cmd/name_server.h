@@ -4,7 +4,7 @@
 
 #include "net/dns_reply.h"
 
-enum { NAME_SERVERS_MAX = 3 }; /* what a stub resolver reads of them */
+enum { NAME_SERVERS_MAX = 3 }; /* what libc reads of them */
 
 /* Those that path names, in its order, into out, which has room for NAME_SERVERS_MAX; how many. Those with a scope ("%eth0") are left out. */
 size_t name_servers_read(const char *path, struct addr *out);

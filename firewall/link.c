@@ -144,8 +144,10 @@ static int on_qdisc(const struct nlmsghdr *message, void *arg)
 static bool has_programs(int index)
 {
     enum { TCX_INGRESS = 46 };
-    union bpf_attr query = {.query = {.target_fd = (uint32_t)index, .attach_type = TCX_INGRESS}};
+    union bpf_attr query = {0};
 
+    query.query.target_fd = (uint32_t)index;
+    query.query.attach_type = TCX_INGRESS;
     return syscall(SYS_bpf, BPF_PROG_QUERY, &query, sizeof query) == 0 && query.query.prog_cnt > 0;
 }
 
