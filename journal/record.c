@@ -13,6 +13,8 @@
 
 enum { HEX_MAX = 64, TEXT_TOTAL = 12 * 1024, LENGTH_SIZE = 4 };
 
+#define MARK "..." /* behind a text that is cut */
+
 /*
  * What a member takes in JSON at most: so much for each byte of its value, and so much besides, with its label, quotes and a
  * value that is neither text nor hex, of which a reason with its severity is the longest.
@@ -44,8 +46,6 @@ static const struct slice reasons[N_REASONS] = {
 #include "base/reason.def"
 #undef REASON
 };
-
-_Static_assert(N_RECORD_FIELDS <= 128, "struct record_writer has 128 bits of seen");
 
 const char *record_kind_name(enum record_kind k)
 {
@@ -84,16 +84,27 @@ struct record_writer record_begin(struct buf *out, enum record_kind kind)
         .out = out, .start = start, .at = put_length(start + LENGTH_SIZE, kind), .text_left = TEXT_TOTAL};
 }
 
+/* What each type of field takes of a record at most, besides the bytes of texts; a cut text has its mark. */
+enum { PACKED_TEXT = 3 + sizeof MARK - 1, PACKED_NUMBER = 1 + 8, PACKED_BOOL = 1 + 1, PACKED_ID = 1 + sizeof(struct id),
+       PACKED_HEX = 3 + HEX_MAX, PACKED_REASON = 1 + 2 };
+
+enum {
+#define KIND(upper, name)
+#define FIELD(upper, name, type) +PACKED_##type
+    PACKED_MAX = TEXT_TOTAL + sizeof(uint16_t)
+#include "journal/record.def"
+#undef KIND
+#undef FIELD
+};
+_Static_assert(PACKED_MAX <= RECORD_MAX, "there is room for every field, once");
+
 /* The field's number and where its size bytes go, which the caller writes at once. */
 static inline char *begin_field(struct record_writer *w, enum record_field f, enum field_type type, size_t size)
 {
-    uint64_t bit = 1ULL << (f % 64);
     char *at = w->at;
 
-    assert(f < N_RECORD_FIELDS && fields[f].type == type);
-    assert(!(w->seen[f / 64] & bit));
-    assert(1 + size <= (size_t)(w->start + LENGTH_SIZE + RECORD_MAX - at));
-    w->seen[f / 64] |= bit;
+    assert(f < N_RECORD_FIELDS && fields[f].type == type && !w->seen[f]);
+    w->seen[f] = true;
     w->at = at + 1 + size;
     *at = (char)f;
     return at + 1;
@@ -113,26 +124,40 @@ static struct slice cut_text(struct slice text, size_t max)
     return front;
 }
 
+static void put_text(struct record_writer *w, enum record_field f, struct slice text)
+{
+    char *at = put_length(begin_field(w, f, TYPE_TEXT, 2 + text.len), text.len);
+
+    memcpy(at, text.ptr, text.len);
+}
+
+static __attribute__((cold)) void put_cut_text(struct record_writer *w, enum record_field f, struct slice text, size_t max)
+{
+    struct slice front = cut_text(text, max > strlen(MARK) ? max - strlen(MARK) : 0);
+    char cut[RECORD_TEXT_MAX];
+
+    w->text_left -= front.len;
+    put_text(w, f, slice_make(cut, (size_t)(PUT(put_slice(cut, front), MARK) - cut)));
+}
+
 void record_text(struct record_writer *w, enum record_field f, struct slice text)
 {
-    static const struct slice mark = {"...", 3};
     size_t max = w->text_left < RECORD_TEXT_MAX ? w->text_left : RECORD_TEXT_MAX;
-    bool whole = text.len <= max;
-    struct slice front = whole ? text : cut_text(text, max > mark.len ? max - mark.len : 0);
 
-    size_t len = front.len + (whole ? 0 : mark.len);
-    char *at = put_length(begin_field(w, f, TYPE_TEXT, 2 + len), len);
-
-    memcpy(at, front.ptr, front.len);
-    if (!whole)
-        memcpy(at + front.len, mark.ptr, mark.len);
-    w->text_left -= front.len;
+    if (text.len > max) {
+        put_cut_text(w, f, text, max);
+        return;
+    }
+    w->text_left -= text.len;
+    put_text(w, f, text);
 }
 
 void record_text_if(struct record_writer *w, enum record_field f, const char *text)
 {
-    if (text && text[0])
-        record_text(w, f, slice_of(text));
+    size_t len = text ? strlen(text) : 0;
+
+    if (len)
+        record_text(w, f, (struct slice){text, len});
 }
 
 void record_number(struct record_writer *w, enum record_field f, int64_t n)

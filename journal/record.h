@@ -38,7 +38,7 @@ struct record_writer {
     struct buf *out;
     char *start, *at; /* the record in out, and where it goes on: room for RECORD_MAX was made at once */
     size_t text_left; /* bytes of text the record may still take */
-    uint64_t seen[2]; /* fields written: one twice is our mistake */
+    bool seen[N_RECORD_FIELDS]; /* fields written: one twice is our mistake */
 };
 
 #define RECORD_TEXT_MAX 4096   /* of one text */
