@@ -280,6 +280,10 @@ static void a_record_stays_below_its_limit_however_much_is_put_in(void **state)
     for (unsigned f = 0; f < N_RECORD_FIELDS; f++)
         if (record_field_type(f) == TYPE_TEXT)
             record_text(&w, f, slice_make(text, sizeof text));
+        else if (record_field_type(f) == TYPE_HEX)
+            record_hex(&w, f, slice_make(text, 64));
+        else
+            put_any(&w, f);
     record_end(&w);
     assert_true(buf_len(&batch) <= RECORD_MAX + 4);
     json_decref(read_one(&batch, &line));
