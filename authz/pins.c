@@ -37,9 +37,12 @@ struct shared {
     struct place places[];
 };
 
+/* The head is in memory that every worker may write: what it says is taken once, and never believed about the size. */
 struct pins {
     struct shared *shared;
-    size_t size;
+    size_t size, n_places;
+    unsigned char key[16];
+    unsigned char *taken; /* a bit for each place that was TAKEN at the last pins_look; NULL: nobody looks */
     int fd;
 };
 
@@ -54,8 +57,42 @@ static struct pins *map(int fd, size_t size, struct fault *why)
     }
     if (!(p = calloc(1, sizeof *p)))
         abort();
-    *p = (struct pins){.shared = at, .size = size, .fd = fd};
+    *p = (struct pins){.shared = at, .size = size, .n_places = (size - sizeof(struct shared)) / sizeof(struct place), .fd = fd};
     return p;
+}
+
+/* Was it TAKEN at the last look too? Notes that it is. */
+static bool was_taken(struct pins *p, size_t i, bool is)
+{
+    unsigned char bit = (unsigned char)(1 << i % 8);
+    bool was = p->taken[i / 8] & bit;
+
+    p->taken[i / 8] = (unsigned char)(is ? p->taken[i / 8] | bit : p->taken[i / 8] & ~bit);
+    return was;
+}
+
+void pins_look(struct pins *p)
+{
+    if (!p->taken && !(p->taken = calloc(1, p->n_places / 8)))
+        abort();
+    for (size_t i = 0; i < p->n_places; i++) {
+        struct place *at = &p->shared->places[i];
+        bool is = atomic_load_explicit(&at->token, memory_order_relaxed) == TAKEN;
+
+        if (!was_taken(p, i, is) || !is)
+            continue;
+        atomic_store(&at->source, 0);
+        atomic_store(&at->forget_s, 0);
+        atomic_store(&at->token, 1);
+        was_taken(p, i, false);
+    }
+}
+
+void pins_mend(struct pins *p)
+{
+    p->shared->n_places = p->n_places;
+    memcpy(p->shared->key, p->key, sizeof p->key);
+    p->shared->magic = MAGIC;
 }
 
 struct pins *pins_create(size_t entries, struct fault *why)
@@ -77,9 +114,8 @@ struct pins *pins_create(size_t entries, struct fault *why)
             close(fd);
         return NULL;
     }
-    p->shared->n_places = places;
-    secret_random(p->shared->key, sizeof p->shared->key);
-    p->shared->magic = MAGIC;
+    secret_random(p->key, sizeof p->key);
+    pins_mend(p);
     return p;
 }
 
@@ -93,13 +129,13 @@ struct pins *pins_map(int fd, struct fault *why)
         fault_set(why, FAULT_REFUSED, "the pins are not shared memory of the supervisor");
     else
         p = map(own, (size_t)len, why);
-    if (p && (p->shared->magic != MAGIC || p->shared->n_places < WINDOW ||
-              (p->shared->n_places & (p->shared->n_places - 1)) ||
-              p->shared->n_places > (p->size - sizeof(struct shared)) / sizeof(struct place))) {
+    if (p && (p->shared->magic != MAGIC || p->n_places < WINDOW || (p->n_places & (p->n_places - 1)))) {
         fault_set(why, FAULT_REFUSED, "the shared memory holds no pins");
         pins_free(p);
         return NULL;
     }
+    if (p)
+        memcpy(p->key, p->shared->key, sizeof p->key);
     if (!p && own >= 0)
         close(own);
     return p;
@@ -111,6 +147,7 @@ void pins_free(struct pins *p)
         return;
     munmap(p->shared, p->size);
     close(p->fd);
+    free(p->taken);
     free(p);
 }
 
@@ -128,7 +165,7 @@ static void hash(const struct pins *p, const unsigned char *fingerprint, struct 
 
     memcpy(token, fingerprint, sizeof *token);
     *token |= 1;
-    buf_append(&text, slice_make(p->shared->key, sizeof p->shared->key));
+    buf_append(&text, slice_make(p->key, sizeof p->key));
     buf_append(&text, slice_make(fingerprint, 32));
     buf_append(&text, source);
     if (!EVP_Q_digest(NULL, "SHA256", NULL, buf_slice(&text).ptr, buf_len(&text), digest, NULL))
@@ -139,7 +176,7 @@ static void hash(const struct pins *p, const unsigned char *fingerprint, struct 
 
 static struct place *place_at(const struct pins *p, uint64_t token, int i)
 {
-    return &p->shared->places[((token >> 1) + (uint64_t)i) & (p->shared->n_places - 1)];
+    return &p->shared->places[((token >> 1) + (uint64_t)i) & (p->n_places - 1)];
 }
 
 /*

@@ -15,6 +15,13 @@ struct pins;
 /* Shared memory for at least entries live tokens (1.5 MiB for 32,768); pins_fd() is borrowed, for pins_map(). */
 struct pins *pins_create(size_t entries, struct fault *why);
 struct pins *pins_map(int fd, struct fault *why);
+/*
+ * Supervisor, every few seconds: a place that somebody still fills since the last look is one that a worker died in, and would keep
+ * all who meet it waiting, and refused. It is free again: nobody was told that its token is good there.
+ */
+void pins_look(struct pins *p);
+/* Supervisor, before a worker maps it: by what it was made with, whatever another worker has written over that. */
+void pins_mend(struct pins *p);
 void pins_free(struct pins *p);
 int pins_fd(const struct pins *p);
 

@@ -57,6 +57,14 @@ static struct spent *map(int fd, struct fault *why)
     return s;
 }
 
+void spent_mend(struct spent *s)
+{
+    s->shared->n_places = PLACES;
+    s->shared->magic = MAGIC;
+    if (file_length(s->fd) > (off_t)sizeof(struct shared) && ftruncate(s->fd, sizeof(struct shared)) < 0)
+        return; /* who maps it takes no more than its length anyway */
+}
+
 void spent_free(struct spent *s)
 {
     if (!s)
@@ -89,7 +97,7 @@ static bool make_room(int fd, const char *path, struct fault *why)
     off_t len = file_length(fd);
     int error = 0;
 
-    if (len != 0 && len != (off_t)sizeof(struct shared))
+    if (len != 0 && len < (off_t)sizeof(struct shared))
         return fault_set(why, FAULT_REFUSED, "%s is not a file of spent tokens; move it away, and tokens for one use that were used "
                                              "are good once more", path);
     if (len == 0)
@@ -124,6 +132,7 @@ struct spent *spent_open(const char *path, struct fault *why)
         return NULL;
     }
     mend(s->shared);
+    spent_mend(s);
     return s;
 }
 
@@ -131,7 +140,7 @@ struct spent *spent_map(int fd, struct fault *why)
 {
     struct spent *s;
 
-    if (file_length(fd) != (off_t)sizeof(struct shared)) {
+    if (file_length(fd) < (off_t)sizeof(struct shared)) {
         fault_set(why, FAULT_REFUSED, "the spent tokens are not the supervisor's file");
         return NULL;
     }

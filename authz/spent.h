@@ -16,6 +16,8 @@ struct spent *spent_open(const char *path, struct fault *why);
 /* Worker: map the descriptor that was handed over (borrowed, not needed any more after). */
 struct spent *spent_map(int fd, struct fault *why);
 void spent_free(struct spent *s);
+/* Supervisor, before a worker maps it and when all are gone: its head and its length as they were made, whatever another worker has made of them. */
+void spent_mend(struct spent *s);
 int spent_fd(const struct spent *s); /* of spent_open; borrowed */
 
 enum spent_use { SPENT_NOW, SPENT_BEFORE, SPENT_NO_ROOM };

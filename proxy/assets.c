@@ -83,15 +83,13 @@ static int open_to_read(int fd, struct fault *why)
 
 static bool open_tallies(struct assets *a, struct fault *why)
 {
-    unsigned char secret[16];
-
-    secret_random(secret, sizeof secret);
+    secret_random(a->tally_secret, sizeof a->tally_secret);
     a->tallies = must(calloc((size_t)a->n_workers, sizeof *a->tallies));
     a->tallies_to_read = must(calloc((size_t)a->n_workers, sizeof *a->tallies_to_read));
     for (int i = 0; i < a->n_workers; i++)
         a->tallies[i] = a->tallies_to_read[i] = -1;
     for (int i = 0; i < a->n_workers; i++)
-        if ((a->tallies[i] = tally_create(secret, why)) < 0 ||
+        if ((a->tallies[i] = tally_create(a->tally_secret, why)) < 0 ||
             (a->tallies_to_read[i] = open_to_read(a->tallies[i], why)) < 0)
             return false;
     return true;
@@ -117,6 +115,16 @@ bool assets_open(struct assets *a, const struct gateway_config *config, struct f
     return file_make_directory(state, 0700, why) && lock_state(state, why) && open_journal(a, config, why) &&
            open_counters(a, why) && open_tallies(a, why) && open_tokens(a, state, why) &&
            listening_open(&a->listening, config, (size_t)a->n_workers, why);
+}
+
+void assets_mend(struct assets *a, int worker)
+{
+    if (a->pins)
+        pins_mend(a->pins);
+    if (a->spent)
+        spent_mend(a->spent);
+    if (worker >= 0)
+        tally_mend(a->tallies[worker], a->tally_secret);
 }
 
 static int chown_files(int directory_fd, uid_t uid, gid_t gid)
@@ -177,6 +185,7 @@ static void close_all(int *fds, int n)
 void assets_close(struct assets *a)
 {
     listening_close(&a->listening);
+    assets_mend(a, -1);
     free(a->journal_path);
     close_all(a->counters, a->n_workers + 1);
     close_all(a->tallies, a->n_workers);

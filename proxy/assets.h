@@ -23,11 +23,17 @@ struct assets {
     int journal_end; /* a counters page: its records are the last seq on disk, for a scribe that was started again */
     int *counters; /* by worker; the last is the usher's */
     int *tallies, *tallies_to_read; /* by worker; the second kind cannot be mapped writable */
+    unsigned char tally_secret[16];
     int n_workers;
 };
 
 bool assets_open(struct assets *a, const struct gateway_config *config, struct fault *why);
 void assets_close(struct assets *a);
+/*
+ * Before a worker starts, and when all have ended: workers write in memory that they share, and one that was taken over may have
+ * written where the next looks first. worker: whose pages are handed over; -1: nobody's.
+ */
+void assets_mend(struct assets *a, int worker);
 /* Give the journal's directory to the scribe's user. */
 bool assets_give_journal(const struct assets *a, uid_t uid, gid_t gid, struct fault *why);
 /* Is the open directory the one that its path leads to? */

@@ -9,7 +9,7 @@
 #include "proxy/reload.h"
 #include "proxy/supervisor.h"
 
-enum { LOOK_MS = 500, SILENT_LOOKS = 4 };
+enum { LOOK_MS = 500, SILENT_LOOKS = 4, PINS_LOOKS = 8 };
 
 const char *process_state_name(const struct process *p)
 {
@@ -90,6 +90,8 @@ static void on_look(void *arg)
 {
     struct supervisor *s = arg;
 
+    if (s->looks++ % PINS_LOOKS == 0)
+        pins_look(s->assets.pins);
     for (size_t i = 0; i < s->n_processes && !s->stopping; i++) {
         look_at(s, &s->processes[i]);
         if (s->processes[i].role == ROLE_SCRIBE)

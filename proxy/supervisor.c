@@ -267,6 +267,8 @@ static void launch(struct supervisor *s, struct process *p)
     struct fault why = {0};
     int control;
 
+    if (p->role == ROLE_WORKER)
+        assets_mend(&s->assets, p->index);
     if (!spawn(s, p, &control, &why)) {
         say_error("%s cannot be started: %s", process_name(p), why.text);
         pulse_trouble(p, slice_of(why.text));

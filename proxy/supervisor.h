@@ -58,6 +58,7 @@ struct supervisor {
     bool debug, was_ready, stopping;
     int exit_status;
     struct timer *stop_timer, *pulse;
+    unsigned looks; /* of the pulse */
     struct recorder *recorder; /* what people order is recorded too */
     struct reload *reload;
     struct suspects *suspects; /* sandboxes that were there when workers crashed */

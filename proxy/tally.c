@@ -66,17 +66,22 @@ int64_t tally_window_ms(enum tally_pace p)
 
 /* ---- pages ---- */
 
-int tally_create(const unsigned char secret[16], struct fault *why)
+bool tally_mend(int fd, const unsigned char secret[16])
 {
-    int fd = memfd_create("exeat-tally", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     struct {
         uint64_t magic;
         unsigned char secret[16];
     } head = {.magic = MAGIC};
 
     memcpy(head.secret, secret, sizeof head.secret);
-    if (fd >= 0 && ftruncate(fd, sizeof(struct pages)) == 0 &&
-        pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
+    return pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head;
+}
+
+int tally_create(const unsigned char secret[16], struct fault *why)
+{
+    int fd = memfd_create("exeat-tally", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd >= 0 && ftruncate(fd, sizeof(struct pages)) == 0 && tally_mend(fd, secret) &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;
     fault_set(why, FAULT_IO, "shared memory for the tally: %s", strerror(errno));
@@ -95,7 +100,8 @@ static struct pages *map(int fd, bool writable, struct fault *why)
         return NULL;
     }
     p = mmap(NULL, sizeof *p, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED || p->magic != MAGIC) {
+    /* What another worker has there now is its own affair: the size is sealed, and nothing in it is believed but counts. */
+    if (p == MAP_FAILED || (writable && p->magic != MAGIC)) {
         fault_set(why, FAULT_IO, "mapping the tally: %s", p == MAP_FAILED ? strerror(errno) : "it holds none");
         if (p != MAP_FAILED)
             munmap(p, sizeof *p);

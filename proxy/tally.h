@@ -58,6 +58,8 @@ struct tally_seat;
  * nobody outside can choose names that collide.
  */
 int tally_create(const unsigned char secret[16], struct fault *why);
+/* Before another worker takes them over: their head as it was made, whatever the one before wrote there. False: the system does not let us. */
+bool tally_mend(int fd, const unsigned char secret[16]);
 struct tally *tally_new(void);
 void tally_free(struct tally *t);
 /* The page set this worker writes; what a worker before it held is given back, what it counted over time stays. */

@@ -200,6 +200,49 @@ static void memory_that_is_not_sealed_is_refused(void **state)
     close(fd);
 }
 
+/* Every worker can write there. One that was taken over gets no other to reach past the memory, nor has those that come later refuse. */
+static void who_writes_over_the_head_harms_nobody(void **state)
+{
+    struct pins *p = pins_create(16, NULL), *there = pins_map(pins_fd(p), NULL), *later;
+    unsigned char bytes[32];
+
+    (void)state;
+    assert_true(pins_hold(there, print_of(1), SLICE("10.0.0.1"), 100, 50));
+    memset(bytes, 0xfe, sizeof bytes);
+    assert_int_equal(pwrite(pins_fd(p), bytes, sizeof bytes, 0), sizeof bytes);
+    for (unsigned n = 1; n < 100; n++)
+        assert_true(pins_hold(there, print_of(n), SLICE("10.0.0.1"), 100, 50));
+    pins_mend(p);
+    assert_non_null(later = pins_map(pins_fd(p), NULL));
+    assert_true(pins_hold(later, print_of(1), SLICE("10.0.0.1"), 100, 50));
+    assert_false(pins_hold(later, print_of(1), SLICE("10.0.0.2"), 100, 50));
+    pins_free(later);
+    pins_free(there);
+    pins_free(p);
+}
+
+/* Of one that was taken over: all of them, and nobody would be held any more. Between two looks whoever fills one is let be. */
+static void places_that_a_worker_died_in_are_free_again(void **state)
+{
+    enum { HEAD = 32, PLACE = 24, PLACES = 256 };
+    static const uint64_t taken = 2;
+    struct pins *p = pins_create(16, NULL);
+
+    (void)state;
+    assert_true(pins_hold(p, print_of(1), SLICE("10.0.0.1"), 100, 50));
+    for (off_t i = 0; i < PLACES; i++)
+        assert_int_equal(pwrite(pins_fd(p), &taken, sizeof taken, HEAD + i * PLACE), sizeof taken);
+    pins_look(p);
+    assert_false(pins_hold(p, print_of(2), SLICE("10.0.0.1"), 100, 50));
+    pins_look(p);
+    assert_true(pins_hold(p, print_of(2), SLICE("10.0.0.1"), 100, 50));
+    pins_look(p);
+    pins_look(p);
+    assert_true(pins_hold(p, print_of(2), SLICE("10.0.0.1"), 100, 50)); /* what is held stays */
+    assert_false(pins_hold(p, print_of(2), SLICE("10.0.0.2"), 100, 50));
+    pins_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +254,8 @@ int main(void)
         cmocka_unit_test(a_place_that_is_being_filled_is_waited_for_and_one_that_was_left_so_is_nobodys),
         cmocka_unit_test(memory_that_holds_no_pins_is_refused),
         cmocka_unit_test(memory_that_is_not_sealed_is_refused),
+        cmocka_unit_test(who_writes_over_the_head_harms_nobody),
+        cmocka_unit_test(places_that_a_worker_died_in_are_free_again),
     };
 
     return cmocka_run_group_tests_name("pins", tests, NULL, NULL);

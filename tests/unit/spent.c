@@ -208,6 +208,29 @@ static void a_file_that_is_none_is_refused_and_left(void **state)
     assert_null(spent_map(0, &why));
 }
 
+/* Every worker can write there. What one that was taken over wrote over its head, or behind its end, keeps nobody from it. */
+static void who_writes_over_the_head_or_behind_the_end_keeps_nobody_out(void **state)
+{
+    struct spent *s = open_it(), *later;
+    char bytes[16];
+
+    (void)state;
+    assert_int_equal(use(s, "i", "used", 100, 50), SPENT_NOW);
+    memset(bytes, 0xfe, sizeof bytes);
+    assert_int_equal(pwrite(spent_fd(s), bytes, sizeof bytes, 0), sizeof bytes);
+    assert_true(lseek(spent_fd(s), 0, SEEK_END) > 0);
+    assert_int_equal(write(spent_fd(s), bytes, sizeof bytes), sizeof bytes);
+    spent_mend(s);
+    assert_non_null(later = spent_map(spent_fd(s), NULL));
+    assert_int_equal(use(later, "i", "used", 100, 50), SPENT_BEFORE);
+    spent_free(later);
+    assert_int_equal(write(spent_fd(s), bytes, sizeof bytes), sizeof bytes);
+    spent_free(s);
+    s = open_it();
+    assert_int_equal(use(s, "i", "used", 100, 50), SPENT_BEFORE);
+    spent_free(s);
+}
+
 #define ROW(f) cmocka_unit_test_setup_teardown(f, make_directory, remove_directory)
 
 int main(void)
@@ -220,6 +243,7 @@ int main(void)
         ROW(what_cannot_be_shown_any_more_makes_room),
         ROW(a_place_that_a_worker_died_in_ends_no_search),
         ROW(a_file_that_is_none_is_refused_and_left),
+        ROW(who_writes_over_the_head_or_behind_the_end_keeps_nobody_out),
     };
 
     return cmocka_run_group_tests_name("spent", tests, NULL, NULL);

@@ -276,6 +276,31 @@ static void test_only_the_owner_writes(void **state)
     close(plain);
 }
 
+/* One that was taken over has its own pages; who has them next begins by what they were made with. */
+static void test_what_was_written_over_the_head_ends_with_who_did(void **state)
+{
+    struct fault why = {0};
+    struct tally *t = tally_new(), *other = tally_new();
+    int fd = tally_create(secret, &why), own = tally_create(secret, &why);
+    char bytes[24], head[24];
+
+    (void)state;
+    assert_int_equal(pread(fd, head, sizeof head, 0), sizeof head);
+    memset(bytes, 0xfe, sizeof bytes);
+    assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    assert_true(tally_own(other, own, &why));
+    assert_true(tally_add(other, fd, &why)); /* its counts are read all the same */
+    assert_false(tally_own(t, fd, &why));
+    assert_true(tally_mend(fd, secret));
+    assert_true(tally_own(t, fd, &why));
+    assert_int_equal(pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    assert_memory_equal(bytes, head, sizeof head);
+    tally_free(t);
+    tally_free(other);
+    close(fd);
+    close(own);
+}
+
 /* ---- parties and quotas over it ---- */
 
 static struct party *sandbox(struct parties *ps, const char *name)
@@ -556,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_active),        cmocka_unit_test(test_seen),
         cmocka_unit_test(test_seen_many),     cmocka_unit_test(test_no_place),
         cmocka_unit_test(test_only_the_owner_writes), cmocka_unit_test(test_parties),
+        cmocka_unit_test(test_what_was_written_over_the_head_ends_with_who_did),
         cmocka_unit_test(test_who_shows_the_same_token_shares_it),
         cmocka_unit_test(test_who_makes_room_takes_no_sum_along),
         cmocka_unit_test(test_quota),         cmocka_unit_test(test_sums),
