@@ -125,6 +125,19 @@ static void tell_edges(struct worker *w, bool all)
         evidence_edge(w, NULL, s);
 }
 
+/* Who is in the middle of nothing goes, and so does who is in a handshake: no request can have come by it. */
+static void let_go(struct worker *w)
+{
+    struct session *next;
+
+    for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
+        next = TAILQ_NEXT(s, link);
+        s->closing = true;
+        if (session_may_go(s) || s->state == SESSION_ACCEPT)
+            session_cut(s, REASON_GATEWAY_STOPPING);
+    }
+}
+
 static void on_tick(void *arg)
 {
     struct worker *w = arg;
@@ -141,6 +154,8 @@ static void on_tick(void *arg)
     parties_tick(w->parties, loop_now_ms(w->loop), w->stopping);
     tell_edges(w, w->stopping);
     look_at_authority(w);
+    if (w->stopping)
+        let_go(w); /* what has come to that since: a tunnel whose CONNECT was under way */
     w->counters->values[COUNTER_JOURNAL_OPEN] = recorder_is_open(w->recorder);
     w->counters->values[COUNTER_RECORDS] = recorder_written(w->recorder);
     timer_set(tick, TICK_MS);
@@ -511,11 +526,10 @@ static void on_control(struct role_context *c, enum role_message type, struct sl
         role_distrust(c, "an unknown message");
 }
 
-/* Open exchanges may finish; what is idle goes now. */
+/* Open exchanges may finish; the others go now, and those when they have. */
 static void stop(struct role_context *c)
 {
     struct worker *w = &worker;
-    struct session *next;
 
     if (!w->pool) {
         loop_stop(c->loop);
@@ -525,12 +539,7 @@ static void stop(struct role_context *c)
     gate_close();
     parties_tick(w->parties, loop_now_ms(w->loop), true);
     tell_edges(w, true);
-    for (struct session *s = TAILQ_FIRST(&w->sessions); s; s = next) {
-        next = TAILQ_NEXT(s, link);
-        s->closing = true;
-        if (session_may_go(s))
-            session_cut(s, REASON_GATEWAY_STOPPING);
-    }
+    let_go(w);
     finish_if_done(w);
 }
 

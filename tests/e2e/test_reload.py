@@ -5,6 +5,7 @@ import secrets
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -839,6 +840,56 @@ def test_a_socket_that_nobody_asked_for_is_refused(tmp_path, listed):
 
 
 # ---- the end
+
+
+class Slow:
+    """A service that accepts, and says nothing until it is let."""
+
+    def __init__(self, pki):
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(pki[1], pki[2])
+        self.listener, self.go, self.is_asked = socket.create_server(("127.0.0.1", 0)), threading.Event(), threading.Event()
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        connection, _ = self.listener.accept()
+        connection.recv(1, socket.MSG_PEEK)
+        self.is_asked.set()
+        self.go.wait(PATIENCE)
+        with self.context.wrap_socket(connection, server_side=True) as s:
+            while s.recv(4096):
+                pass
+
+
+def test_a_stop_waits_for_no_handshake(tmp_path, pki, origins, listed):
+    """Of a client that has not begun with TLS, or is in the middle of it, to a tunnel, a listener, or a transparent one; and none is without its record."""
+    slow, ports = Slow(pki), [free_port() for _ in range(2)]
+    g = Gateway(tmp_path / "state", listed + f"""  slow: {{hosts: [other.test], addresses: ["127.0.0.1:{slow.port}"], ports: [443], ca-file: {pki[0]}, allow: ["GET /**"],
+          scope: "registry:read", audit: "waived: test"}}
+""")
+    edit(g, "listen:\n", f"""listen:
+  secure: {{address: "127.0.0.1:{ports[0]}", tls: {{cert: "{pki[1]}", key: "{pki[2]}"}}}}
+  steered: {{address: "127.0.0.1:{ports[1]}", mode: transparent}}
+""")
+    g.start()
+    token = g.token(BOTH)
+    silent, begun = g.tunnel("registry.test", token, tls=False), g.tunnel("registry.test", token, tls=False)
+    late, met, steered = g.connect(), *(Wire(socket.create_connection(("127.0.0.1", p), PATIENCE)) for p in ports)
+    late.send(connect_head("other.test", token))
+    begun.send(b"\x16\x03\x01\x01\x00\x01")
+    met.send(b"\x16\x03\x01")
+    steered.send(b"\x16\x03\x01")
+    assert slow.is_asked.wait(PATIENCE)
+    wait_until(lambda: g.records(kind="decision", action="allow")[2:] or None, "what all of them begin with")
+    g.process.send_signal(signal.SIGTERM)
+    assert all(w.is_closed() for w in (silent, begun, met, steered))
+    slow.go.set()
+    assert late.response("CONNECT").status == 200 and late.is_closed()
+    assert g.process.wait(PATIENCE) == 0 and b"did not end" not in g.output()
+    assert len(g.records(kind="connection", reason="gateway_stopping")) == 5 == len(g.records(kind="connection"))
+    assert g.records(kind="lost") == [] and g.records()[-1]["kind"] == "shutdown" and g.verify()
 
 
 def test_records_of_the_last_moment_are_written(tmp_path, listed, origins):
