@@ -334,7 +334,8 @@ SSL *tls_client_connect(struct tls_client *t, const char *host, SSL_SESSION *res
 
     if (!ssl)
         return NULL;
-    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* RFC 9525: a wildcard is a whole label, and a name that stands in the subject alone is none. */
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     if (!SSL_set1_host(ssl, host) || !SSL_set_tlsext_host_name(ssl, host)) {
         openssl_fault(why, "TLS name");
         SSL_free(ssl);

@@ -74,7 +74,7 @@ struct tls_client *tls_client_new(struct slice pem, struct fault *why);
 struct tls_client *tls_client_ref(struct tls_client *t);
 void tls_client_free(struct tls_client *t);
 /*
- * A connection to host: SNI, name check (RFC 9525: no partial wildcards), chain check. resume (borrowed, may be
+ * A connection to host: SNI, name check (RFC 9525: no partial wildcards, no name in the subject alone), chain check. resume (borrowed, may be
  * NULL) is offered. on_session, when given, gets each new ticket's session and takes it.
  */
 SSL *tls_client_connect(struct tls_client *t, const char *host, SSL_SESSION *resume,
