@@ -345,6 +345,11 @@ bool service_strips_credentials(const struct service *s)
     return s->credentials == CREDENTIALS_STRIP;
 }
 
+bool service_allows_credentials(const struct service *s)
+{
+    return s->credentials == CREDENTIALS_ALLOW;
+}
+
 const char *service_audit(const struct service *s)
 {
     return s->audit;

@@ -65,6 +65,7 @@ uint64_t service_target_limit(const struct service *s); /* authorize() holds it;
 bool service_allows_unscannable(const struct service *s);
 bool service_allows_websocket(const struct service *s);
 bool service_strips_credentials(const struct service *s); /* client-credentials: strip */
+bool service_allows_credentials(const struct service *s); /* client-credentials: allow */
 /*
  * The request field that the gateway itself writes for this service, its own credential in it (credential, assert or
  * exchange); NULL: none. A sandbox's field of that name is a foreign credential.

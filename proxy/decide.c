@@ -316,32 +316,6 @@ static bool host_leaks(const struct exchange *x, struct hit *hit)
     return find.canary != NULL;
 }
 
-/*
- * Where a client may have credentials of its own, another leave token among them would go to the service as one. Others' tokens that do
- * not verify are no failures of this source.
- */
-static bool token_leaks(const struct exchange *x, struct hit *hit)
-{
-    const struct token_context nowhere = {.listener = "", .now_s = loop_wall_s(x->worker->loop)};
-    const struct field *f = service_strips_credentials(x->decision.service) ? NULL : head_field(x->head, "authorization");
-    struct identity *i = NULL;
-    struct buf scratch = {0};
-    struct fault why = {0};
-    struct slice token = {0};
-
-    if (!f || slice_equals_nocase(x->request.carrier, f->name))
-        return false;
-    if (token_from_credentials(f->value, &scratch, &token, &why) && token_looks_like(token)) {
-        identity_unref(verifier_check(x->worker->verifier, token, &nowhere, &why));
-        i = verifier_recall(x->worker->verifier, token); /* wherever it is bound to */
-    }
-    buf_wipe(&scratch);
-    if (i)
-        *hit = (struct hit){true, "leave-token", "identity", 0, f->value.len};
-    identity_unref(i);
-    return i != NULL;
-}
-
 static enum exchange_state scan_head(struct exchange *x)
 {
     struct slice host = host_as_written(x);
@@ -353,8 +327,8 @@ static enum exchange_state scan_head(struct exchange *x)
     if (host_leaks(x, &hit) || (host.len && head_leaks(x, host, &hit, place, sizeof place)) ||
         head_leaks(x, buf_slice(&x->out_head), &hit, place, sizeof place))
         return exchange_leak(x, &hit, place);
-    if (token_leaks(x, &hit))
-        return exchange_leak(x, &hit, "field authorization");
+    if (stray_token(x, &hit, place, sizeof place))
+        return exchange_leak(x, &hit, place);
     return EXCHANGE_STAY;
 }
 

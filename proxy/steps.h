@@ -24,6 +24,9 @@ bool reach_needs_nobody(const struct exchange *x);
 /* To wait for the record of such a CONNECT, which is granted meanwhile: without it the session is cut. */
 struct record_wait *reach_opening(struct session *s);
 
+/* Another leave token, of whomever, among the credentials that go to the service (stray.c); place is where. */
+bool stray_token(const struct exchange *x, struct hit *hit, char *place, size_t room);
+
 /* A canary in a response (or nothing, when there is none) accuses the service; the response goes on. */
 void relay_note_hit(struct exchange *x, const struct hit *hit, const char *place);
 /* May its method be sent once more when the first time failed (RFC 9110 9.2.2)? */
