@@ -9,7 +9,7 @@
 #include "canary/store.h"
 #include "cmd/admin.h"
 
-enum { RELOAD_MS = 60 * 1000, STALE_S = 3600 };
+enum { RELOAD_MS = 240 * 1000, STALE_S = 3600 };
 
 struct planting {
     const struct gateway_config *config;

@@ -10,7 +10,7 @@
 
 #define REQUEST "{\"command\":\"reload\"}"
 
-enum { WAIT_MS = 60 * 1000 };
+enum { WAIT_MS = 240 * 1000 };
 
 /* The address alone: whether the rest is fine, the gateway says. NULL and why when not even that can be read. */
 static char *read_address(const struct invocation *inv, struct fault *why)

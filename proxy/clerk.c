@@ -19,7 +19,7 @@
 #include "proxy/report.h"
 #include "proxy/role.h"
 
-enum { QUESTIONS_MAX = 256, RELOAD_WAIT_MS = 60000, CALLS_MAX = 512 };
+enum { QUESTIONS_MAX = 256, RELOAD_WAIT_MS = 240000 /* of all its steps */, CALLS_MAX = 512 };
 
 #define STATUS_REQUEST "{\"command\":\"status\"}"
 
