@@ -224,7 +224,13 @@ static inline bool take(struct slice *from, size_t len, struct record_item *item
 /* The same of a value with its length in front. */
 static inline bool take_sized(struct slice *from, size_t max, struct record_item *item)
 {
-    return take(from, 2, item) && get_u16(item->value) <= max && take(from, get_u16(item->value), item);
+    size_t len;
+
+    if (from->len < 2)
+        return false;
+    len = get_u16(from->ptr);
+    *from = (struct slice){from->ptr + 2, from->len - 2};
+    return len <= max && take(from, len, item);
 }
 
 static inline bool take_value(struct slice *from, enum field_type type, struct record_item *item)
@@ -246,36 +252,38 @@ static inline bool take_value(struct slice *from, enum field_type type, struct r
     return false;
 }
 
-/* The place of field f, less than the last of those that are there already; NULL when it is one of them. */
-static struct record_item *insert_item(struct record_view *v, unsigned f)
+/* The place among n items of field f, which is less than the last of them; NULL when it is one of them. */
+static struct record_item *insert_item(struct record_item *items, unsigned n, unsigned f)
 {
-    unsigned at = v->n_items;
+    unsigned at = n;
 
-    while (at && v->items[at - 1].field > f)
+    while (at && items[at - 1].field > f)
         at--;
-    if (at && v->items[at - 1].field == f)
+    if (at && items[at - 1].field == f)
         return NULL;
-    memmove(&v->items[at + 1], &v->items[at], (v->n_items - at) * sizeof *v->items);
-    return &v->items[at];
+    memmove(&items[at + 1], &items[at], (n - at) * sizeof *items);
+    return &items[at];
 }
 
 static bool parse_fields(struct slice left, struct record_view *v)
 {
-    unsigned next = 0; /* what is not less goes to the end, as nearly all do */
+    unsigned n = 0, next = 0; /* a field that is not less goes to the end, as nearly all do */
 
     v->size = left.len;
-    for (v->n_items = 0; left.len; v->n_items++) {
+    for (; left.len; n++) {
         unsigned f = get_u8(left.ptr);
-        struct record_item *item = f >= next ? &v->items[v->n_items] : insert_item(v, f);
+        struct record_item *item = f >= next ? &v->items[n] : insert_item(v->items, n, f);
 
         if (f >= N_RECORD_FIELDS || !item)
             return false;
-        left = (struct slice){left.ptr + 1, left.len - 1};
+        if (f >= next)
+            next = f + 1;
         item->field = (uint16_t)f;
+        left = (struct slice){left.ptr + 1, left.len - 1};
         if (!take_value(&left, fields[f].type, item))
             return false;
-        next = f >= next ? f + 1 : next;
     }
+    v->n_items = n;
     return true;
 }
 
