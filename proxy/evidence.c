@@ -35,7 +35,6 @@ static void put_identity(struct record_writer *w, const struct identity *i)
     record_text_if(w, FIELD_TOKEN_JTI, identity_jti(i));
 }
 
-/* The whole of what the token says: once a tunnel, in the CONNECT's record, or once a connection to a transparent listener; again when another token comes. */
 static void put_token(struct record_writer *w, const struct identity *i)
 {
     put_identity(w, i);
@@ -49,6 +48,19 @@ static void put_token(struct record_writer *w, const struct identity *i)
     record_number(w, FIELD_TOKEN_IAT, identity_issued_s(i));
     record_number(w, FIELD_TOKEN_EXP, identity_expires_s(i));
     record_hex(w, FIELD_TOKEN_SHA256, slice_make(identity_fingerprint(i), 32));
+}
+
+/* The whole of what the token says: once a tunnel, in the CONNECT's record, or once a connection to a transparent listener; again when another token comes. */
+static void put_whose(struct record_writer *w, const struct exchange *x)
+{
+    struct session *s = x->session;
+    bool lasts = s->tunnel.open || (s->arrival && x->identity && x->identity == s->identity);
+
+    if (lasts && s->token_told)
+        put_identity(w, x->identity);
+    else
+        put_token(w, x->identity);
+    s->token_told = s->token_told || lasts;
 }
 
 /* Names of the query's parameters: values may be anything, secrets included. */
@@ -69,10 +81,9 @@ static void put_query_names(struct record_writer *w, struct slice query)
 }
 
 /* The words of the client that a record would repeat, one a line. */
-static void list_words(struct buf *out, const struct exchange *x)
+static void list_words(struct buf *out, const struct exchange *x, const struct field *agent)
 {
     const struct request *r = &x->request;
-    const struct field *agent = x->head ? head_field(x->head, "user-agent") : NULL;
     const struct field *host = x->head && x->session->arrival ? head_field(x->head, "host") : NULL; /* else it is in the target */
     struct slice none = slice_make("", 0);
     struct slice words[] = {x->head ? x->head->method : none, x->head ? x->head->target : none, buf_slice(&r->path),
@@ -85,14 +96,11 @@ static void list_words(struct buf *out, const struct exchange *x)
 }
 
 /* Every word that the record repeats went through the scanner with the head, letter for letter. */
-static bool was_scanned(const struct exchange *x)
+static bool was_scanned(const struct exchange *x, const struct field *agent)
 {
-    const struct field *agent;
-
     if (x->reason || x->request.connect || buf_len(&x->dropped) || x->detail[0] ||
         !slice_equals(buf_slice(&x->request.path), x->request.raw_path))
         return false;
-    agent = head_field(x->head, "user-agent");
     return !agent || !head_is_hop(x->head, agent->name);
 }
 
@@ -100,16 +108,16 @@ static bool was_scanned(const struct exchange *x)
  * A leak's place is in the finding; the request's own text may hold the secret and is left out. What is refused before it
  * is scanned, or is not forwarded, may hold one too.
  */
-static bool tells_secret(const struct exchange *x)
+static bool tells_secret(const struct exchange *x, const struct field *agent)
 {
     struct buf words = {0};
     bool found;
 
     if (x->reason == REASON_CANARY_LEAK || x->reason == REASON_TOKEN_LEAK)
         return true;
-    if (was_scanned(x))
+    if (was_scanned(x, agent))
         return false;
-    list_words(&words, x);
+    list_words(&words, x, agent);
     found = scanner_text_with(x->worker->scanner, buf_slice(&words), exchange_token(x)).found;
     buf_free(&words);
     return found;
@@ -132,10 +140,9 @@ static void put_target(struct record_writer *w, const struct exchange *x)
         put_query_names(w, r->query);
 }
 
-static void put_request(struct record_writer *w, const struct exchange *x)
+static void put_request(struct record_writer *w, const struct exchange *x, const struct field *agent)
 {
     bool has_target = x->request.host[0];
-    const struct field *agent;
 
     if (!x->head)
         return;
@@ -144,8 +151,7 @@ static void put_request(struct record_writer *w, const struct exchange *x)
     if (has_target)
         put_target(w, x);
     record_text(w, FIELD_VERSION, x->head->minor ? SLICE("1.1") : SLICE("1.0"));
-    agent = has_target && !x->secretive ? head_field(x->head, "user-agent") : NULL;
-    if (agent)
+    if (agent && has_target && !x->secretive)
         record_text(w, FIELD_USER_AGENT, slice_cut(agent->value, 0, 200));
 }
 
@@ -160,25 +166,21 @@ void evidence_decision(struct exchange *x, struct record_wait *wait)
 {
     struct worker *k = x->worker;
     struct record_writer w = recorder_begin(k->recorder, RECORD_DECISION);
-    bool lasts = x->session->tunnel.open || (x->session->arrival && x->identity && x->identity == x->session->identity);
+    const struct field *agent = x->head ? head_field(x->head, "user-agent") : NULL;
 
-    x->secretive = tells_secret(x);
+    x->secretive = tells_secret(x, agent);
     record_id(&w, FIELD_ID, &x->id);
     put_conn(&w, x->session);
     record_text(&w, FIELD_ACTION, x->reason ? SLICE("deny") : SLICE("allow"));
     put_reason(&w, x, REASON_ALLOWED);
-    if (lasts && x->session->token_told)
-        put_identity(&w, x->identity);
-    else
-        put_token(&w, x->identity);
-    x->session->token_told = x->session->token_told || lasts;
+    put_whose(&w, x);
     put_client(&w, x->session);
     if (x->decision.service)
         record_text_if(&w, FIELD_SERVICE, service_name(x->decision.service));
     record_text_if(&w, FIELD_RULE, x->decision.rule);
     if (x->decision.observed)
         record_bool(&w, FIELD_OBSERVED, true);
-    put_request(&w, x);
+    put_request(&w, x, agent);
     if (buf_len(&x->dropped) && !x->secretive)
         record_text(&w, FIELD_DROPPED, buf_slice(&x->dropped));
     k->counters->decisions[x->reason ? x->reason : REASON_ALLOWED]++;
