@@ -19,6 +19,7 @@ from resolver import Question, Resolver
 HERE, HERE6, THERE = "198.41.0.4", "2606:4700::4", "198.41.0.9"
 LATER = {"second": "198.41.0.77", "elsewhere": "11.22.33.44", "six": "2606:4700::77"}
 KINDS = {"explicit": 3128, "tls": 3130, "transparent": 3129, "bound": 3131, "every IPv4 address": 3132, "every IPv6 address": 3133, "dns": 53, "publish": 9464}
+ADDED = [3140, 3141, 3142]
 NAMES = {"own": [HERE], "mapped": [f"::ffff:{HERE}"], "nat64": ["64:ff9b::c629:4"], "six": [HERE6], "there": [THERE], **{f"later-{k}": [a] for k, a in LATER.items()}}
 LISTEN = """  shared: {{address: "198.41.0.4:3128"}}
   tls: {{address: "198.41.0.4:3130", tls: {{cert: "{cert}", key: "{key}"}}}}
@@ -34,7 +35,7 @@ def service(name, more):
 
 
 def services():
-    ports = ", ".join(map(str, [80, *KINDS.values()]))
+    ports = ", ".join(map(str, [80, *KINDS.values(), *ADDED]))
     fixed = "".join(service(f"fixed-{p}", f'hosts: [fixed{p}.test], plain-ports: [80], addresses: ["{HERE}:{p}"]') for p in KINDS.values())
     return service("named", f'hosts: ["*.own.test"], plain-ports: [{ports}]') + fixed
 
@@ -147,6 +148,16 @@ def test_an_address_that_the_host_got_since_is_ours(street, gateway, label, kind
         check_own(*ask(street, gateway, f"later-{label}.own.test", port), f"[{address}]:{port}" if ":" in address else f"{address}:{port}")
     finally:
         street.here.ip("addr", "del", f"{address}/{64 if ':' in address else 24}", "dev", street.dev)
+
+
+@pytest.mark.parametrize("address, words", [("0.0.0.0:3140", []), (f"{HERE}:3141", ["--sandbox", "vm2"]), (f"{HERE}:3142", ["--transparent"])])
+def test_a_listener_that_was_added_is_ours_until_it_is_taken_away(street, gateway, address, words):
+    port = int(address.rpartition(":")[2])
+    assert ask(street, gateway, "own.own.test", port)[0].reason == "connect_refused"
+    exeat("listener", "add", "added", address, *words, config=gateway.config)
+    check_own(*ask(street, gateway, "own.own.test", port), f"{HERE}:{port}")
+    exeat("listener", "remove", "added", config=gateway.config)
+    wait_until(lambda: ask(street, gateway, "own.own.test", port)[0].reason == "connect_refused", "the end of the listener")
 
 
 @pytest.mark.parametrize("issuer, where", [("named", f"{HERE}:3130"), ("fixed", f"{HERE}:9464")])
