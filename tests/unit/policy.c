@@ -68,6 +68,29 @@ static void fields_are_forwarded_by_list(void **state)
     policy_free(p);
 }
 
+/* Where it puts in a credential of its own, in a field that no list has for one. */
+static void a_field_of_the_gateways_own_is_nobody_elses(void **state)
+{
+    static const struct {
+        const char *field;
+        bool credential, forwarded;
+    } rows[] = {
+        {"X-Who", true, false}, {"x-WHO", true, false}, {"X_Who", true, false}, {"X-Whose", false, true}, {"Authorization", true, false},
+        {"Range", false, false}, {"If-Range", false, false}, {"Accept-Encoding", false, false}, {"Accept", false, true},
+    };
+    struct policy *p = compile("services:\n  a:\n    hosts: [a.test]\n    scope: a\n    allow: [\"GET /**\"]\n    client-credentials: strip\n"
+                               "    assert: {as: \"header:X-Who\"}\n", NULL);
+    const struct service *s = policy_service(p, 0);
+
+    (void)state;
+    assert_string_equal(service_own_field(s), "X-Who");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (service_is_credential(s, slice_of(rows[i].field)) != rows[i].credential ||
+            service_forwards_field(s, slice_of(rows[i].field)) != rows[i].forwarded)
+            fail_msg("%s", rows[i].field);
+    policy_free(p);
+}
+
 static void written_fields_stand_for_the_presets(void **state)
 {
     struct policy *p = compile("services:\n  a:\n    preset: npm-read\n    hosts: [a.test]\n    scope: a\n"
@@ -347,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_are_forwarded_by_list),
+        cmocka_unit_test(a_field_of_the_gateways_own_is_nobody_elses),
         cmocka_unit_test(written_fields_stand_for_the_presets),
         cmocka_unit_test(ranges_are_had_where_no_credential_goes_in),
         cmocka_unit_test(configurations_are_judged_with_their_place),
