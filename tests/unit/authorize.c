@@ -76,6 +76,7 @@ static const struct {
     {"observed: no rule for the method", "POST", "https://watched.test/pkg/a", REASON_ALLOWED, NULL},
     {"observed: a rule there is", "GET", "https://watched.test/pkg/a", REASON_ALLOWED, "GET /pkg/**"},
     {"observed: deny is not relaxed", "GET", "https://watched.test/pkg/no", REASON_DENIED_BY_RULE, "GET /pkg/no"},
+    {"observed: what a capture may be is not relaxed", "GET", "https://watched.test/team/blue/x", REASON_BIND_NOT_ALLOWED, "GET /team/{team}/x"},
     {"observed: TRACE is not relaxed", "TRACE", "https://watched.test/pkg/a", REASON_TRACE_REFUSED, NULL},
     {"observed: ports are not relaxed", "GET", "https://watched.test:8443/", REASON_HOST_NOT_LISTED, NULL},
 
