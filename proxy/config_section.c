@@ -20,7 +20,7 @@ static const struct conf_section gateway_section = {
     .name = "gateway", KEYS(gateway_keys), .help = "The gateway itself."};
 
 static const struct conf_key resolver_keys[] = {
-    {"servers", CONF_LIST, "[\"127.0.0.53:53\"]", NULL, "name servers, address and port, asked in this order", 0},
+    {"servers", CONF_LIST, "[\"127.0.0.53:53\"]", NULL, "name servers, address and port, asked in this order; none of the gateway's own (dns)", 0},
     {"timeout", CONF_TIME, "2s", NULL, "for one look-up, all servers and retries together", 0},
 };
 static const struct conf_section resolver_section = {
