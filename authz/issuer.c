@@ -423,11 +423,6 @@ enum reason issuer_no_key(const struct issuer *i)
     return i->uri ? REASON_TOKEN_KEY_UNPUBLISHED : REASON_TOKEN_KEY_UNKNOWN;
 }
 
-size_t issuer_key_count(const struct issuer *i)
-{
-    return keyset_count(i->keys);
-}
-
 bool issuer_is_single_use(const struct issuer *i)
 {
     return i->single_use;
@@ -454,16 +449,6 @@ bool issuers_reserve(const struct issuers *i, struct slice sub)
         if (i->list[n].naming && slice_starts(sub, slice_of(naming_prefix(i->list[n].naming))))
             return true;
     return false;
-}
-
-size_t issuers_count(const struct issuers *i)
-{
-    return i->count;
-}
-
-const struct issuer *issuers_get(const struct issuers *i, size_t n)
-{
-    return &i->list[n];
 }
 
 /* ---- published keys ---- */

@@ -40,8 +40,6 @@ uint64_t issuers_generation(const struct issuers *i);
 const struct issuer *issuers_find(const struct issuers *i, struct slice iss);
 /* The issuer with this name in the configuration; NULL when none. */
 const struct issuer *issuers_named(const struct issuers *i, const char *name);
-size_t issuers_count(const struct issuers *i);
-const struct issuer *issuers_get(const struct issuers *i, size_t n);
 /* How long any token can matter: the largest max-lifetime plus leeway; 0 without issuers. */
 int64_t issuers_longest_s(const struct issuers *i);
 
@@ -59,7 +57,6 @@ bool issuer_is_single_use(const struct issuer *i);
 const struct key *issuer_key(const struct issuer *i, struct slice kid);
 /* What a token is refused for whose key it has not: token_key_unknown, or token_key_unpublished. */
 enum reason issuer_no_key(const struct issuer *i);
-size_t issuer_key_count(const struct issuer *i);
 
 /* NULL: its tokens say their scopes themselves. */
 const struct mapping *issuer_mapping(const struct issuer *i);

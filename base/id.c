@@ -32,13 +32,6 @@ struct id id_new(int64_t wall_ms)
     return id;
 }
 
-bool id_is_zero(const struct id *id)
-{
-    static const struct id zero;
-
-    return id_equals(id, &zero);
-}
-
 bool id_equals(const struct id *a, const struct id *b)
 {
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;

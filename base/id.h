@@ -16,7 +16,6 @@ struct id {
 
 /* A new id: wall_ms in front, then 74 random bits. */
 struct id id_new(int64_t wall_ms);
-bool id_is_zero(const struct id *id);
 bool id_equals(const struct id *a, const struct id *b);
 /* 01890a5d-ac96-774b-bcce-b302099a8057 */
 void id_text(struct buf *out, const struct id *id);

@@ -205,11 +205,6 @@ enum reference_kind reference_read(const struct reference *base, struct slice te
     return kind;
 }
 
-bool reference_is_same_place(const struct reference *a, const struct reference *b)
-{
-    return a->port == b->port && strcmp(a->scheme, b->scheme) == 0 && strcmp(a->host, b->host) == 0;
-}
-
 bool reference_is_downgrade(const struct reference *base, const struct reference *to)
 {
     static const char *const readable[] = {"http", "ws", "ftp", "git"};

@@ -30,7 +30,6 @@ struct reference {
  * PLACE and UNCLEAR.
  */
 enum reference_kind reference_read(const struct reference *base, struct slice text, bool cut, struct reference *out);
-bool reference_is_same_place(const struct reference *a, const struct reference *b);
 /* From https to something that can be read on the way. */
 bool reference_is_downgrade(const struct reference *base, const struct reference *to);
 

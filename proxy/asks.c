@@ -114,11 +114,6 @@ void asks_attach(struct asks *a, int fd)
     a->channel = channel_new(a->loop, fd, &handler, a);
 }
 
-bool asks_is_open(const struct asks *a)
-{
-    return a->channel != NULL;
-}
-
 bool asks_tell(struct asks *a, uint16_t type, struct slice payload)
 {
     return a->channel && channel_send(a->channel, type, payload, -1);

@@ -21,7 +21,6 @@ struct asks *asks_new(struct loop *l, size_t most);
 void asks_free(struct asks *a);
 /* Takes fd: a channel to the role, the first or a new one after a restart. */
 void asks_attach(struct asks *a, int fd);
-bool asks_is_open(const struct asks *a);
 /* Send something that has no answer. */
 bool asks_tell(struct asks *a, uint16_t type, struct slice payload);
 

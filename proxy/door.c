@@ -91,8 +91,3 @@ void door_free(struct door *d)
     close(d->fd);
     free(d);
 }
-
-int door_fd(const struct door *d)
-{
-    return d->fd;
-}

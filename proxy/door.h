@@ -15,6 +15,5 @@ struct door;
 struct door *door_new(struct loop *l, int fd, size_t max, void (*on_visitor)(void *arg, int fd), void *arg);
 void door_left(struct door *d);
 void door_free(struct door *d);
-int door_fd(const struct door *d);
 
 #endif

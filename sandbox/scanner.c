@@ -368,13 +368,3 @@ void scanner_switch(struct scanner *s, bool yes)
     if (s->state == SWITCH)
         s->state = yes ? BLIND : METHOD;
 }
-
-bool scanner_is_blind(const struct scanner *s)
-{
-    return s->state == BLIND;
-}
-
-bool scanner_is_idle(const struct scanner *s)
-{
-    return s->state == METHOD && s->n_word == 0;
-}

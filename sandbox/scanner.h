@@ -39,9 +39,5 @@ void scanner_init(struct scanner *s);
 size_t scanner_feed(struct scanner *s, const unsigned char *bytes, size_t n, enum scan_event *event);
 /* After SCAN_SWITCH: yes, what follows is another protocol and passes as it is; or no, another request follows. */
 void scanner_switch(struct scanner *s, bool yes);
-/* What follows passes as it is. */
-bool scanner_is_blind(const struct scanner *s);
-/* Between requests: an end here cuts nothing off. */
-bool scanner_is_idle(const struct scanner *s);
 
 #endif

@@ -90,7 +90,7 @@ static void read_reference(struct slice input)
 
         buf_printf(&text, "%s://%s:%u/x", to.scheme, to.host, to.port ? to.port : 1);
         assert(reference_read(&page, buf_slice(&text), false, &again) == REFERENCE_PLACE);
-        assert(to.port == 0 || reference_is_same_place(&to, &again));
+        assert(to.port == 0 || (to.port == again.port && strcmp(to.scheme, again.scheme) == 0 && strcmp(to.host, again.host) == 0));
         buf_free(&text);
     }
 }
