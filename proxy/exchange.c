@@ -193,6 +193,8 @@ void exchange_feed(struct exchange *x, struct event ev)
 
 /* ---- begin and end ---- */
 
+_Static_assert(sizeof(struct exchange) <= 2048, "above, base/spare.h gives each request a block twice the size");
+
 static struct exchange *exchange_new(struct session *s)
 {
     struct worker *w = s->worker;

@@ -22,8 +22,8 @@ struct flow {
     flow_gate *gate;     /* see flow_set_gate */
     void *gate_arg;
     bool gate_holds;
-    uint64_t gate_open;  /* how many bytes of all it lets go so far */
     bool barred;         /* gate said that nothing may pass any more */
+    uint64_t gate_open;  /* how many bytes of all it lets go so far */
     struct buf held;     /* content not yet safe */
     struct buf ready;    /* framed bytes, kept while there is no stream to write to */
     struct stream *to;   /* NULL: collect in ready */
