@@ -35,6 +35,7 @@ enum { CLIENTS = 3, SERVICES = 8, EVENTS_MAX = 160, FRONT_MIN = 8, LEAK_CHECK_EA
 struct client {
     struct peer peer;
     struct buf said, said_inside; /* before TLS, and in it */
+    bool steered;
 };
 
 struct service {
@@ -66,6 +67,10 @@ static void check_client(const struct client *c)
     struct slice in = buf_slice(&c->peer.in);
     bool whole = c->peer.end == PEER_ENDED;
 
+    if (c->steered && slice_starts(buf_slice(&c->said), SLICE("\x16"))) {
+        heard_check_tls(in);
+        return;
+    }
     if (!c->peer.plain && !buf_len(&c->said_inside)) {
         heard_check(buf_slice(&c->said), in, whole);
         return;
@@ -274,6 +279,7 @@ static void on_steer(uint8_t a, struct slice *input)
     roles_steered(run.world->roles);
     client_begin_by(client_of(a), WORLD_TRANSPARENT, &(struct kernel_way){.is_redirected = how == 1, .is_tproxy = how == 2, .port = ports[meant],
                                                                          .address = meant == 3 ? 0x0a000001 : 0xcb007109});
+    client_of(a)->steered = true;
 }
 
 static void on_close(uint8_t a, struct slice *input)

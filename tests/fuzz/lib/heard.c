@@ -12,6 +12,7 @@ struct asked {
     struct slice left;
     bool last; /* nothing can follow: a bad request, or one that is not whole */
     bool handshake; /* it is one of WebSocket */
+    bool tunnel;    /* it is a CONNECT to where TLS is spoken */
 };
 
 static bool has_no_body(const struct head *h, struct slice answer)
@@ -36,6 +37,7 @@ static bool next_asked(struct asked *a, struct slice answer, bool *no_body)
         if (event == MESSAGE_HEAD) {
             *no_body = has_no_body(message_head(a->parser), answer);
             a->handshake = upgrade_check_request(message_head(a->parser), NULL);
+            a->tunnel = *no_body && slice_is(message_head(a->parser)->method, "CONNECT") && slice_ends(message_head(a->parser)->target, SLICE(":443"));
         }
         if (event == MESSAGE_END)
             message_reset(a->parser);
@@ -75,6 +77,18 @@ static void check_frames(struct slice heard, bool whole)
     assert(!whole || r.closed);
 }
 
+void heard_check_tls(struct slice heard)
+{
+    enum { HEADER = 5, FIRST_TYPE = 20, LAST_TYPE = 23 };
+
+    while (heard.len) {
+        const unsigned char *at = (const unsigned char *)heard.ptr;
+
+        assert(at[0] >= FIRST_TYPE && at[0] <= LAST_TYPE);
+        heard = slice_from(heard, heard.len < HEADER ? heard.len : HEADER + (size_t)(at[3] << 8 | at[4]));
+    }
+}
+
 /* The last answer. Who sent it may not have read the method yet that says whether it has content. */
 static bool is_timeout(struct slice answer)
 {
@@ -84,7 +98,7 @@ static bool is_timeout(struct slice answer)
 void heard_check(struct slice said, struct slice heard, bool whole)
 {
     struct message *answers = message_new(MESSAGE_RESPONSE, &heard_limits);
-    struct asked asked = {message_new(MESSAGE_REQUEST, &heard_limits), said, false, false};
+    struct asked asked = {message_new(MESSAGE_REQUEST, &heard_limits), said, false, false, false};
     bool interim = false, no_body = false, more = true, switched = false;
 
     while (more && heard.len) {
@@ -95,7 +109,7 @@ void heard_check(struct slice said, struct slice heard, bool whole)
         message_expect(answers, no_body);
         more = next_heard(answers, &heard, &interim);
         switched = more && message_head(answers)->status == 101;
-        if (switched)
+        if (switched || (more && asked.tunnel))
             break;
         if (more)
             message_reset(answers);
@@ -103,6 +117,8 @@ void heard_check(struct slice said, struct slice heard, bool whole)
     if (switched) {
         assert(asked.handshake);
         check_frames(heard, whole);
+    } else if (more && asked.tunnel) {
+        heard_check_tls(heard);
     } else if (whole)
         assert(message_finish(answers, NULL) != MESSAGE_BAD);
     message_free(answers);

@@ -58,6 +58,8 @@ const struct word words_requests[] = {
     {"frame-leak-first", "\x82\x90" "abcd" "$H"},
     {"frame-leak-second", "\x82\x90" "abcd" "$I"},
     {"frame-half", "\x81\x84" "abcd" "\x09"},
+    {"raw-record", "\x17\x03\x03\x01\x01$K"},
+    {"raw-record-of-hello", "\x16\x03\x03\x01\x01$K"},
     {"steered-get", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$A\r\n"},
     {"steered-field", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$E\r\n"},
     {"steered-two", "GET /pkg/$N HTTP/1.1\r\nHost: registry.test\r\n$A$E\r\n"},
