@@ -15,7 +15,7 @@ struct scan {
     struct needle *needle;
     struct needle_scan sought;
     struct hit hit;
-    uint64_t total, safe;
+    uint64_t total, safe, skipped;
 };
 
 /* Scans that ended, each with its stream reset: a new one allocates nothing. And how many hold the scanner. */
@@ -184,6 +184,18 @@ static struct hit feed_database(struct scan *c, struct slice bytes)
     return hit_of_match(database_feed(d, c->stream, bytes));
 }
 
+void scan_skip(struct scan *c, uint64_t n)
+{
+    c->skipped = c->total = c->safe = n;
+}
+
+static struct hit placed(const struct scan *c, struct hit hit)
+{
+    hit.from += hit.found ? c->skipped : 0;
+    hit.to += hit.found ? c->skipped : 0;
+    return hit;
+}
+
 struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe)
 {
     uint64_t hold = scan_hold(c);
@@ -192,6 +204,7 @@ struct hit scan_feed(struct scan *c, struct slice bytes, uint64_t *safe)
         c->hit = feed_database(c, bytes);
         if (c->needle)
             c->hit = earlier(c->hit, hit_of_needle(needle_feed(c->needle, &c->sought, bytes)));
+        c->hit = placed(c, c->hit);
         c->total += bytes.len;
     }
     if (!c->hit.found && c->total > c->safe + hold)
@@ -215,7 +228,7 @@ struct hit scan_feed_whole(struct scan *c, struct slice bytes, uint64_t *safe)
 struct hit scan_finish(struct scan *c, uint64_t *safe)
 {
     if (!c->hit.found && c->needle)
-        c->hit = hit_of_needle(needle_finish(c->needle, &c->sought));
+        c->hit = placed(c, hit_of_needle(needle_finish(c->needle, &c->sought)));
     if (!c->hit.found)
         c->safe = c->total;
     *safe = c->safe;
@@ -227,11 +240,16 @@ struct hit scan_pause(struct scan *c, uint64_t *safe)
     struct needle_scan ahead = c->sought; /* the places it looks at early are looked at again when more has come */
 
     if (!c->hit.found && c->needle)
-        c->hit = hit_of_needle(needle_finish(c->needle, &ahead));
+        c->hit = placed(c, hit_of_needle(needle_finish(c->needle, &ahead)));
     if (!c->hit.found)
         c->safe = c->total;
     *safe = c->safe;
     return c->hit;
+}
+
+bool scan_is_of(const struct scan *c, const struct scanner *s)
+{
+    return c->scanner == s;
 }
 
 void scan_free(struct scan *c)

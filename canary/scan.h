@@ -60,6 +60,10 @@ struct hit scan_finish(struct scan *c, uint64_t *safe);
 struct hit scan_pause(struct scan *c, uint64_t *safe);
 /* The most bytes this scan holds back. */
 size_t scan_hold(const struct scan *c);
+/* So many bytes of the stream went by before it began: offsets count them. Before it is fed. */
+void scan_skip(struct scan *c, uint64_t n);
+/* Is it one of this scanner's? */
+bool scan_is_of(const struct scan *c, const struct scanner *s);
 void scan_free(struct scan *c);
 
 #endif

@@ -100,6 +100,16 @@ static enum exchange_state take_piece(struct exchange *x, struct slice piece)
     return hit.found ? body_leak(x, hit) : EXCHANGE_STAY;
 }
 
+enum exchange_state content_renew(struct exchange *x)
+{
+    struct hit hit = {0};
+
+    flow_renew(&x->down, x->worker->scanner, slice_make("", 0));
+    if (!x->body_done)
+        hit = flow_renew(&x->up, x->worker->scanner, exchange_token(x));
+    return hit.found ? body_leak(x, hit) : EXCHANGE_STAY;
+}
+
 enum exchange_state content_take(struct exchange *x, bool *more)
 {
     struct session *s = x->session;

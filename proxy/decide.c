@@ -567,5 +567,7 @@ enum exchange_state decide_again(struct exchange *x)
     if (!is_still_allowed(x, &d, &why))
         return overrule(x, &d, &why);
     x->decision = d;
-    return x->state == EXCHANGE_FORWARD || x->state == EXCHANGE_SOCKET ? EXCHANGE_STAY : begin_again(x);
+    if (x->state == EXCHANGE_FORWARD)
+        return content_renew(x);
+    return x->state == EXCHANGE_SOCKET ? EXCHANGE_STAY : begin_again(x);
 }

@@ -107,6 +107,18 @@ struct hit flow_data(struct flow *f, struct slice bytes)
     return hit;
 }
 
+struct hit flow_renew(struct flow *f, struct scanner *scanner, struct slice token)
+{
+    uint64_t safe;
+
+    if (!f->scan || f->seen || f->ended || scan_is_of(f->scan, scanner))
+        return (struct hit){0};
+    scan_free(f->scan);
+    f->scan = scan_start(scanner, token);
+    scan_skip(f->scan, f->total - (f->holds ? buf_len(&f->held) : 0));
+    return f->holds ? scan_feed(f->scan, buf_slice(&f->held), &safe) : (struct hit){0};
+}
+
 void flow_rest(struct flow *f)
 {
     uint64_t safe = 0;

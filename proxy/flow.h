@@ -48,6 +48,10 @@ void flow_guard(struct flow *f, struct scan *guard);
  * nothing more, nor an end. After flow_start, before any content. gate and arg are kept.
  */
 void flow_set_gate(struct flow *f, flow_gate *gate, void *arg, bool holds);
+/*
+ * Look for what this scanner does from now on, when that is another one: what is held is looked at again, what was let go is gone.
+ */
+struct hit flow_renew(struct flow *f, struct scanner *scanner, struct slice token);
 /* Bytes of content. A found hit means: nothing further is let go (when it holds). */
 struct hit flow_data(struct flow *f, struct slice bytes);
 /* It may stand still here: what guard holds back goes on when it is clean, the content goes on too. */

@@ -43,7 +43,6 @@ static struct hit look_at(struct frames *f, struct frames_look *look, struct sli
     struct hit hit = feed(look->scan, bytes, whole, safe);
 
     look->total += bytes.len;
-    *safe += look->before;
     if (!f->holds)
         *safe = look->total;
     if (look->guard)
@@ -104,7 +103,7 @@ static void begin_again(struct frames_look *look, struct scanner *scanner, struc
 {
     scan_free(look->scan);
     look->scan = scan_start(scanner, token);
-    look->before = look->total;
+    scan_skip(look->scan, look->total);
 }
 
 void frames_renew(struct frames *f, struct scanner *scanner, struct slice token)

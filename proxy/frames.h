@@ -14,7 +14,6 @@
 struct frames_look {
     struct scan *scan, *guard; /* guard: as in flow.h; NULL: none */
     uint64_t total;            /* bytes looked at */
-    uint64_t before;           /* of those, before scan began */
 };
 
 struct frames {

@@ -58,6 +58,8 @@ enum exchange_state decide_proceed(struct exchange *x);
  */
 void content_begin(struct exchange *x);
 enum exchange_state content_take(struct exchange *x, bool *more);
+/* In FORWARD: what passes from now on is looked through for the canaries that there are now. */
+enum exchange_state content_renew(struct exchange *x);
 
 /*
  * The gateway's own credential (vouch.c), of services that have one (service_own_field).

@@ -272,6 +272,21 @@ def test_an_upload_over_the_new_limit_is_refused(own, origins):
     assert "body_too_large" in own.wait_for(kind="result", reason="policy_changed")[0]["detail"]
 
 
+@pytest.mark.parametrize("cut", [0, 11], ids=["whole", "begun before, and held back"])
+def test_an_upload_with_a_canary_planted_since_it_began_is_refused(own, origins, cut):
+    wire, size = own.connect(), 200000
+    minted = exeat("canary", "new", "--sandbox", "sb-1", "--kind", "generic", config=own.config).stdout.split()[-1]
+    wire.send(f"POST http://upload.test/up/x HTTP/1.1\r\nHost: upload.test\r\nContent-Length: {size + len(minted)}\r\n"
+              f"Proxy-Authorization: Bearer {own.token(BOTH)}\r\n\r\n" + "x" * size + minted[:cut])
+    wait_until(lambda: origins[1].requests, "the upload to begin")
+    reload(own)
+    wire.send(minted[cut:])
+    assert wire.response().reason == "canary_leak"
+    wait_until(lambda: origins[1].requests[-1].over, "its end at the service")
+    assert minted[:8].encode() not in origins[1].requests[-1].raw
+    own.wait_for(kind="finding", reason="canary_leak")
+
+
 def without_registry(g, origins, pki):
     text = services(origins[0].port, origins[1].port, pki[0])
     cut = text.index("  registry-tls:"), text.index("  registry-plain:")
