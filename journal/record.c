@@ -137,7 +137,9 @@ static __attribute__((cold)) void put_cut_text(struct record_writer *w, enum rec
     char cut[RECORD_TEXT_MAX];
 
     w->text_left -= front.len;
-    put_text(w, f, slice_make(cut, (size_t)(PUT(put_slice(cut, front), MARK) - cut)));
+    if (text.len > strlen(MARK)) /* else there is nothing to save */
+        text = slice_make(cut, (size_t)(PUT(put_slice(cut, front), MARK) - cut));
+    put_text(w, f, text);
 }
 
 void record_text(struct record_writer *w, enum record_field f, struct slice text)

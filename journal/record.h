@@ -42,7 +42,7 @@ struct record_writer {
 };
 
 #define RECORD_TEXT_MAX 4096   /* of one text */
-#define RECORD_MAX (16 * 1024) /* of a whole record; texts that no longer fit are cut to what is left */
+#define RECORD_MAX (16 * 1024) /* of a whole record; texts that no longer fit are cut to what is left, down to their "..." */
 
 struct record_writer record_begin(struct buf *out, enum record_kind kind);
 void record_text(struct record_writer *w, enum record_field f, struct slice text); /* cut at 4096 bytes, marked by "..." */

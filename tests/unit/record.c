@@ -269,6 +269,30 @@ static void a_text_of_just_the_limit_is_whole(void **state)
     buf_free(&line);
 }
 
+static void a_text_no_longer_than_the_mark_of_a_cut_is_never_cut(void **state)
+{
+    struct buf batch = {0}, line = {0};
+    char text[RECORD_TEXT_MAX];
+
+    (void)state;
+    memset(text, 'a', sizeof text);
+    struct record_writer w = record_begin(&batch, RECORD_DECISION);
+    record_text(&w, FIELD_DETAIL, slice_make(text, sizeof text));
+    record_text(&w, FIELD_PATH, slice_make(text, sizeof text));
+    record_text(&w, FIELD_QUERY, slice_make(text, sizeof text)); /* nothing is left */
+    record_text(&w, FIELD_VERSION, SLICE("1.1"));
+    record_text(&w, FIELD_USER_AGENT, SLICE("curl"));
+    record_end(&w);
+    json_t *o = read_one(&batch, &line);
+
+    assert_int_equal(strlen(member(o, "http", "query")), RECORD_TEXT_MAX);
+    assert_string_equal(member(o, "http", "version"), "1.1");
+    assert_string_equal(member(o, "http", "user_agent"), "...");
+    json_decref(o);
+    buf_free(&batch);
+    buf_free(&line);
+}
+
 static void a_record_stays_below_its_limit_however_much_is_put_in(void **state)
 {
     struct buf batch = {0}, line = {0};
@@ -519,6 +543,7 @@ int main(void)
         cmocka_unit_test(fields_of_a_group_are_neighbours_in_the_table),
         cmocka_unit_test(a_long_text_is_cut_at_a_character),
         cmocka_unit_test(a_text_of_just_the_limit_is_whole),
+        cmocka_unit_test(a_text_no_longer_than_the_mark_of_a_cut_is_never_cut),
         cmocka_unit_test(a_record_stays_below_its_limit_however_much_is_put_in),
         cmocka_unit_test(what_is_not_ours_is_refused),
         cmocka_unit_test(a_bool_of_two_and_a_length_past_the_batch_are_refused),
