@@ -161,7 +161,7 @@ void lexicon_stop(struct lexicon_work *w)
 bool lexicon_make(struct gateway_config *c, struct fault *why)
 {
     struct lexicon_work w = {0};
-    int status;
+    int status = 0;
 
     if (lexicon_share(c, NULL))
         return true;

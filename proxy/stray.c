@@ -55,7 +55,7 @@ static bool holds_token(const struct exchange *x, struct slice text)
 static bool field_holds_token(const struct exchange *x, struct slice value)
 {
     struct buf scratch = {0};
-    struct slice token;
+    struct slice token = {0};
     bool holds = holds_token(x, value);
 
     if (!holds && token_from_credentials(value, &scratch, &token, NULL)) /* the password of Basic is not seen from outside */
