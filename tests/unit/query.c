@@ -55,6 +55,7 @@ static const struct row {
     {"kind without records", {.kind = "dial"}, ""},
     {"sandbox", {.sandbox = "s1"}, "134"},
     {"a value elsewhere in the line is no match", {.sandbox = "/s1"}, ""},
+    {"the value of another member is no match", {.service = "s1"}, ""},
     {"a part of a name is no match", {.sandbox = "s"}, ""},
     {"service", {.service = "npm"}, "1"},
     {"host", {.host = "npm.example"}, "14"},
