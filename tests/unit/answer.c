@@ -80,9 +80,45 @@ static void shapes(void **state)
     buf_free(&out);
 }
 
+/* What a status brings along, and no other has (RFC 9110 10.2.1, 10.2.3); and how HTTP/1.0 is told that it may go on. */
+static void fields_of_a_status(void **state)
+{
+    static const struct {
+        const char *name;
+        int status;
+        int64_t retry_ms;
+        int minor;
+        bool basic_alone;
+        const char *has, *has_not;
+    } rows[] = {
+        {"too many: in a second", 429, 0, 1, false, "\r\nRetry-After: 1\r\n", "Allow"},
+        {"too many: a second begun is a second", 429, 1001, 1, false, "\r\nRetry-After: 2\r\n", "Allow"},
+        {"a method: which there are", 405, 0, 1, false, "\r\nAllow: GET, HEAD, POST", "Retry-After"},
+        {"neither", 403, 0, 1, false, "\r\nContent-Type: application/problem+json\r\n", "Retry-After"},
+        {"nor for another", 503, 0, 1, false, "\r\nContent-Type: application/problem+json\r\n", "Allow"},
+        {"HTTP/1.1 goes on", 403, 0, 1, false, "\r\nCache-Control: no-store\r\n", "Connection"},
+        {"HTTP/1.0 goes on", 403, 0, 0, false, "\r\nConnection: keep-alive\r\n", "close"},
+        {"Basic alone", 401, 0, 1, true, "\r\nWWW-Authenticate: Basic", "Bearer"},
+        {"of a proxy both", 407, 0, 1, true, "\r\nProxy-Authenticate: Bearer", "WWW"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct id id = id_new(1);
+        struct answer a = {.reason = REASON_TOKEN_EXPIRED, .status = rows[i].status, .gateway = "gw.test", .id = &id, .keep_alive = true,
+                           .head_only = true, .minor = rows[i].minor, .retry_ms = rows[i].retry_ms, .basic_alone = rows[i].basic_alone};
+        struct buf out = {0};
+
+        answer_write(&a, 0, &out);
+        if (slice_search(buf_slice(&out), slice_of(rows[i].has)) < 0 || slice_search(buf_slice(&out), slice_of(rows[i].has_not)) >= 0)
+            fail_msg("%s: %.*s", rows[i].name, SLICE_ARG(buf_slice(&out)));
+        buf_free(&out);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_reason), cmocka_unit_test(shapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_reason), cmocka_unit_test(shapes), cmocka_unit_test(fields_of_a_status)};
 
     return cmocka_run_group_tests_name("answer", tests, NULL, NULL);
 }
