@@ -67,6 +67,8 @@ struct dial {
 
 static struct slice answers; /* what name servers say: of each address a byte of kind, and its bytes */
 static struct resolution answer;
+static struct addr told[1024]; /* every address that they said since the input began, which has no room for more */
+static size_t n_told;
 static int refusals; /* so many dials fail */
 
 struct resolver *resolver_new(struct loop *l, const struct resolver_settings *settings, struct fault *why)
@@ -130,6 +132,7 @@ static void read_answer(void)
 
         a->family = is_v6 ? AF_INET6 : AF_INET;
         memcpy(a->ip, ip.ptr, ip.len);
+        told[n_told++ % (sizeof told / sizeof *told)] = *a;
     }
     if (answer.count == 0)
         fault_reason(&answer.fault, REASON_NAME_NOT_RESOLVED, "no such name");
@@ -174,6 +177,14 @@ static bool was_answered(const struct addr *a)
 {
     for (size_t i = 0; i < answer.count; i++)
         if (addr_ip_equals(&answer.list[i].addr, a))
+            return true;
+    return false;
+}
+
+static bool was_told(const struct addr *a)
+{
+    for (size_t i = 0; i < n_told && i < sizeof told / sizeof *told; i++)
+        if (addr_ip_equals(&told[i], a))
             return true;
     return false;
 }
@@ -444,7 +455,7 @@ static void turn(void)
         continue;
 }
 
-/* What the usher is told of: what a name server said last is all that there is to tell. */
+/* What the usher is told of: what a name server said, and not always last, since two questions may be answered in one turn. */
 static void check_found(struct slice payload)
 {
     struct unpack u = unpack_start(payload);
@@ -453,7 +464,7 @@ static void check_found(struct slice payload)
     unpack_u32(&u);
     unpack_u32(&u);
     for (uint16_t n = unpack_u16(&u); n && !u.bad; n--)
-        assert(addr_parse_ip(unpack_bytes(&u), &a) && was_answered(&a) && addr_classify(&a) == ADDR_GLOBAL);
+        assert(addr_parse_ip(unpack_bytes(&u), &a) && was_told(&a) && addr_classify(&a) == ADDR_GLOBAL);
     assert(unpack_done(&u));
 }
 
@@ -595,6 +606,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (!loop)
         set_up();
+    n_told = 0;
     for (int r = ROLE_PORTER; r <= ROLE_SCRIBE; r++)
         fds[r] = connect_worker((enum role)r, HOSTILE);
     fds[USHER] = connect_as(ROLE_USHER, ROLE_PORTER, 0);
