@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "proxy/quest.h"
 
 static const uint32_t FIXED_TTL_S = 86400; /* the zone's is shorter */
 
@@ -20,7 +21,7 @@ struct lookup {
     int64_t begun_ns;
     struct lookup_found found;
     struct buf seen, left_out; /* for the record: all addresses; those not allowed, and why */
-    struct resolve *resolve;
+    struct quest_member quest;
     struct record_wait wait;
 };
 
@@ -131,7 +132,6 @@ static void on_resolved(void *arg, const struct resolution *r)
     struct lookup *l = arg;
     struct fault why = r->fault;
 
-    l->resolve = NULL;
     if (r->count == 0) {
         fault_prefix(&why, "%s", l->host);
         fail(l, "failed", &why);
@@ -194,8 +194,8 @@ static bool begin(struct lookup *l, const struct lookup_order *order, bool *reco
         return take_fixed(l, s, why);
     if (!may_ask(l, s, order, recorded, why))
         return false;
-    l->resolve = resolve_start(office_resolver(l->office), l->host, on_resolved, l, why);
-    return l->resolve != NULL;
+    l->quest = (struct quest_member){.done = on_resolved, .arg = l};
+    return quest_join(office_quests(l->office), office_resolver(l->office), order->asker, l->host, &l->quest, why);
 }
 
 struct lookup *lookup_start(struct office *office, const struct lookup_order *order, lookup_done *done, void *arg, struct fault *why)
@@ -235,8 +235,8 @@ void lookup_cancel(struct lookup *l)
 {
     if (!l)
         return;
-    if (l->resolve) {
-        resolve_cancel(l->resolve);
+    if (l->quest.quest) {
+        quest_leave(&l->quest);
         record(l, "cut", REASON_CLIENT_CLOSED, SLICE("the usher no longer wants it"), NULL);
     }
     recorder_cancel(l->office->recorder, &l->wait);

@@ -6,6 +6,7 @@
 
 #include "base/say.h"
 #include "proxy/outgoing.h"
+#include "proxy/quest.h"
 
 enum { PENDING_MAX = 4096, STAGGER_MS = 250, MARGIN_MS = 250, SERVERS_MAX = 8 };
 
@@ -16,6 +17,7 @@ enum { PENDING_MAX = 4096, STAGGER_MS = 250, MARGIN_MS = 250, SERVERS_MAX = 8 };
 
 struct names {
     struct resolver *resolver;
+    struct quests quests;
     unsigned holds;
     struct buf settings; /* its section as text */
     bool told; /* that it asks itself */
@@ -62,6 +64,7 @@ static struct names *names_new(const struct office_ground *ground, const struct 
     struct names *n = must(calloc(1, sizeof *n));
 
     n->holds = 1;
+    quests_init(&n->quests);
     conf_print_item(section, &n->settings);
     if (before && slice_equals(buf_slice(&n->settings), buf_slice(&before->names->settings))) {
         buf_free(&n->settings);
@@ -89,6 +92,11 @@ static void names_release(struct names *n)
 struct resolver *office_resolver(const struct office *o)
 {
     return o->names->resolver;
+}
+
+struct quests *office_quests(const struct office *o)
+{
+    return &o->names->quests;
 }
 
 bool office_asked_itself(struct office *o, const struct addr *from, struct fault *why)

@@ -13,6 +13,7 @@
 #include "proxy/recorder.h"
 
 struct names; /* a resolver, and who holds it */
+struct quests;
 
 struct office {
     struct loop *loop;
@@ -49,6 +50,8 @@ struct office *office_hold(struct office *o);
 /* The last one frees it, at the end of the turn: a resolver may be on the stack. NULL is fine. */
 void office_release(struct office *o);
 struct resolver *office_resolver(const struct office *o);
+/* Those of DNS clients that are under way at its resolver. */
+struct quests *office_quests(const struct office *o);
 /*
  * Is it a question of our own resolver's that came from there, led back here by who rewrites addresses? Then true and why,
  * loop_detected; said to the operator once.

@@ -5,13 +5,14 @@ address that the host got a moment ago. All in network namespaces: the gateway's
 import itertools
 import json
 import socket
+import threading
 from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 
 from dns import Client
-from gateway import EXEAT, PATIENCE, Gateway, Wire, exeat, wait_until
+from gateway import EXEAT, PATIENCE, Gateway, Wire, exeat, free_port, wait_until
 from netns import Network
 from origin import Origin, make_pki
 from resolver import Question, Resolver
@@ -167,6 +168,53 @@ def test_nobody_s_keys_are_fetched_from_us(gateway, issuer, where):
 
 
 # ---- the resolver
+
+
+class Forwarder:
+    """A resolver that asks somebody else, each time anew."""
+
+    def __init__(self, to):
+        self.to, self.asked = to, 0
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                question, peer = self.socket.recvfrom(4096)
+            except OSError:
+                return
+            self.asked += 1
+            threading.Thread(target=self.forward, args=(question, peer), daemon=True).start()
+
+    def forward(self, question, peer):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(PATIENCE)
+            s.sendto(question, self.to)
+            try:
+                self.socket.sendto(s.recv(4096), peer)
+            except OSError:
+                pass
+
+    def close(self):
+        self.socket.close()
+
+
+def test_another_resolver_that_leads_back_here_goes_round_once(tmp_path):
+    """It is not known for what it is; but what comes back waits for itself, and ends with the time of the first."""
+    port = free_port()
+    with closing(Forwarder(("127.0.0.1", port))) as other:
+        g = Gateway(tmp_path / "state", services(), extra=f"""
+resolver: {{servers: ["{other.address}"], timeout: 300ms}}
+dns: {{own: {{address: "127.0.0.1:{port}", answer: real}}}}
+""").start()
+        with Client(port, source="127.0.0.9") as client:
+            assert client.ask("own.own.test").code == "SERVFAIL"
+        assert {r["reason"] for r in g.wait_for(kind="lookup")} <= {"name_timeout", "name_not_resolved"}
+        assert g.stop() == 0
+        assert other.asked <= 2 * 2 * 2 * 2  # by the client's question and the forwarder's, two families, each asked twice
 
 
 @pytest.mark.parametrize("command", [["config", "check"], ["serve"], ["reload"]], ids=" ".join)
