@@ -15,11 +15,6 @@ const char *edge_kind_name(enum edge_kind k)
     return kinds[k].name;
 }
 
-const char *edge_kind_text(enum edge_kind k)
-{
-    return kinds[k].text;
-}
-
 struct edge edge_unread(const char *why)
 {
     return (struct edge){.kind = EDGE_UNREAD, .unclear = true, .why = why, .text = slice_make("", 0), .to.query = slice_make("", 0)};

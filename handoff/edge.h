@@ -56,7 +56,6 @@ struct edge {
 };
 
 const char *edge_kind_name(enum edge_kind k);
-const char *edge_kind_text(enum edge_kind k);
 
 /* The edge that text is, met in something of from; false: it is none. now_s: seconds since 1970. */
 bool edge_make(enum edge_kind kind, const struct reference *from, struct slice text, bool cut, int64_t now_s, struct edge *out);

@@ -252,25 +252,35 @@ static enum exchange_state begin_socket(struct exchange *x, const struct head *h
     return EXCHANGE_SOCKET;
 }
 
-/* used: bytes of the input that the head has. */
-static enum exchange_state begin_response(struct exchange *x, size_t used)
+/* The head has been put into the client's stream, from `before` on; here: what has come behind it. */
+static void begin_content(struct exchange *x, const struct response_frame *f, struct slice here, size_t before)
 {
-    const struct head *h = message_head(x->upstream->response);
     struct stream *client = x->session->client;
     struct buf *out = stream_out(client);
+
+    flow_start(&x->down, x->worker->scanner, slice_make("", 0), f->framing, false);
+    if (x->grant && f->framing != FRAMING_NONE)
+        flow_guard(&x->down, grant_guard(x->grant));
+    x->down.length = f->framing == FRAMING_LENGTH ? f->length : 0;
+    lookout_content(x);
+    if ((x->down.seen = is_small(x, f, here, before)))
+        x->small_head = buf_len(out);
+    else
+        scan_response_lines(x, out, before, "response head");
+    if (x->held_ms)
+        lookout_hold(x, out, before);
+    else
+        flow_attach(&x->down, client, false);
+}
+
+static enum exchange_state begin_final(struct exchange *x, const struct head *h, struct slice here)
+{
+    struct buf *out = stream_out(x->session->client);
+    struct response_frame frame = frame_for(x, h, here);
     size_t before = buf_len(out);
-    struct slice here = slice_from(stream_input(x->upstream->stream), used);
-    struct response_frame frame;
     enum exchange_state next;
     struct hit hit;
 
-    if (h->status == 407)
-        return service_failed(x, REASON_UPSTREAM_PROXY_AUTH, NULL);
-    if (h->status == 101)
-        return begin_socket(x, h);
-    if (h->status < 200)
-        return pass_interim(x, h);
-    frame = frame_for(x, h, here);
     if (x->grant && (next = suspect(x, h, frame.framing)) != EXCHANGE_STAY)
         return next;
     if ((next = lookout_head(x, h, frame.framing)) != EXCHANGE_STAY)
@@ -282,20 +292,22 @@ static enum exchange_state begin_response(struct exchange *x, size_t used)
     x->status = h->status;
     x->response_begun = true;
     x->lasts = frame.framing != FRAMING_NONE && lasting_is(h);
-    flow_start(&x->down, x->worker->scanner, slice_make("", 0), frame.framing, false);
-    if (x->grant && frame.framing != FRAMING_NONE)
-        flow_guard(&x->down, grant_guard(x->grant));
-    x->down.length = frame.framing == FRAMING_LENGTH ? frame.length : 0;
-    lookout_content(x);
-    if ((x->down.seen = is_small(x, &frame, here, before)))
-        x->small_head = buf_len(out);
-    else
-        scan_response_lines(x, out, before, "response head");
-    if (x->held_ms)
-        lookout_hold(x, out, before);
-    else
-        flow_attach(&x->down, client, false);
+    begin_content(x, &frame, here, before);
     return EXCHANGE_STAY;
+}
+
+/* used: bytes of the input that the head has. */
+static enum exchange_state begin_response(struct exchange *x, size_t used)
+{
+    const struct head *h = message_head(x->upstream->response);
+
+    if (h->status == 407)
+        return service_failed(x, REASON_UPSTREAM_PROXY_AUTH, NULL);
+    if (h->status == 101)
+        return begin_socket(x, h);
+    if (h->status < 200)
+        return pass_interim(x, h);
+    return begin_final(x, h, slice_from(stream_input(x->upstream->stream), used));
 }
 
 static bool is_reusable(const struct exchange *x, const struct head *h)
