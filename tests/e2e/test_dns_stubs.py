@@ -48,7 +48,8 @@ def place(tmp_path_factory):
         subprocess.run([*words, "-o", directory / name, directory / "look.c"], check=True)
     with Network("d") as net:
         host = net.host("h")
-        g = gateway_with(directory / "state", f'  steer: {{address: "127.0.0.53:53", answer: {V4}}}')
+        zone = f'  steer: {{address: "127.0.0.53:53", answer: {V4}}}'
+        g = gateway_with(directory / "state", zone + '\nresolver: {servers: ["127.0.0.1:5300"]}  # none: no service is asked here')
         g.start(host.command([EXEAT, "-c", g.config, "serve"]))
         yield host, directory, g
         assert g.stop() == 0
