@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -71,11 +72,9 @@ static bool was_taken(struct pins *p, size_t i, bool is)
     return was;
 }
 
-void pins_look(struct pins *p)
+static void look_from(struct pins *p, size_t first, size_t end)
 {
-    if (!p->taken && !(p->taken = calloc(1, p->n_places / 8)))
-        abort();
-    for (size_t i = 0; i < p->n_places; i++) {
+    for (size_t i = first; i < end && i < p->n_places; i++) {
         struct place *at = &p->shared->places[i];
         bool is = atomic_load_explicit(&at->token, memory_order_relaxed) == TAKEN;
 
@@ -85,6 +84,26 @@ void pins_look(struct pins *p)
         atomic_store(&at->forget_s, 0);
         atomic_store(&at->token, 1);
         was_taken(p, i, false);
+    }
+}
+
+/* The place that has this byte of the memory, the first for its head. */
+static size_t place_of_byte(off_t byte)
+{
+    const off_t head = offsetof(struct shared, places);
+
+    return byte < head ? 0 : (size_t)(byte - head) / sizeof(struct place);
+}
+
+/* Only where anything was ever written: a look at a hole would fill it. */
+void pins_look(struct pins *p)
+{
+    if (!p->taken && !(p->taken = calloc(1, p->n_places / 8)))
+        abort();
+    for (off_t from = 0, to; (from = lseek(p->fd, from, SEEK_DATA)) >= 0; from = to) {
+        if ((to = lseek(p->fd, from, SEEK_HOLE)) < 0)
+            break;
+        look_from(p, place_of_byte(from), place_of_byte(to + (off_t)sizeof(struct place) - 1));
     }
 }
 

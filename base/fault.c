@@ -1,7 +1,10 @@
 #include "base/fault.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+const struct fault fault_none = {0};
 
 enum { TEXT_LEN = sizeof(((struct fault *)0)->text) };
 
@@ -56,4 +59,11 @@ void fault_clear(struct fault *why)
 {
     if (why)
         *why = (struct fault){0};
+}
+
+struct fault *fault_kept(struct fault **at)
+{
+    if (!*at && !(*at = calloc(1, sizeof **at)))
+        abort();
+    return *at;
 }

@@ -43,4 +43,9 @@ bool fault_reason(struct fault *why, enum reason reason, const char *format, ...
 void fault_prefix(struct fault *why, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 void fault_clear(struct fault *why);
 
+/* For what is there in thousands and seldom fails: the fault at *at, made (calloc) when that is NULL. The holder frees it. */
+struct fault *fault_kept(struct fault **at);
+/* One that says nothing. */
+extern const struct fault fault_none;
+
 #endif

@@ -46,7 +46,7 @@ struct stream {
     bool dead;
     uint64_t n_in, n_out;
     struct lane_seat turn; /* events wait in it when their lane is out */
-    struct fault fault;
+    struct fault *fault; /* NULL: nothing to tell, as of most */
 };
 
 static char shared[READ_SIZE];
@@ -110,7 +110,7 @@ static int from_tls_error(struct stream *s, int result)
             ERR_clear_error();
             return GOT_CUT;
         }
-        tls_explain(s->ssl, &s->fault);
+        tls_explain(s->ssl, fault_kept(&s->fault));
         return GOT_FAIL;
     }
 }
@@ -271,7 +271,7 @@ static void shake_hands(struct stream *s)
     if (result == WAIT && !tls_stands_still(s->ssl))
         stream_look_again(s);
     if (result == GOT_END || result == GOT_CUT) {
-        fault_set(&s->fault, FAULT_IO, "the peer closed during the TLS handshake");
+        fault_set(fault_kept(&s->fault), FAULT_IO, "the peer closed during the TLS handshake");
         tell(s, STREAM_CUT);
     } else if (result == GOT_FAIL) {
         tell(s, STREAM_FAIL);
@@ -550,6 +550,7 @@ static void bury(void *arg)
 
     buf_free(&s->in);
     buf_free(&s->out);
+    free(s->fault);
     free(s);
 }
 
@@ -582,7 +583,7 @@ void stream_set_busy(struct stream *s, bool busy)
 
 const struct fault *stream_fault(const struct stream *s)
 {
-    return &s->fault;
+    return s->fault ? s->fault : &fault_none;
 }
 
 uint64_t stream_bytes_in(const struct stream *s)
