@@ -11,17 +11,13 @@
 
 #include "base/text.h"
 #include "canary/scan.h"
+#include "tests/unit/canaries_fixture.h"
 
 #define ODD "\xc3\xbf\xc3\xbe?>~?>~?>~0123456789ABCDEFGHIJKL"
 #define SECRET "npm_q7Zt0WmXc4RbN2vLk9HsYd"
 /* A leave token: header, claims, an ES256 signature of 86 characters. */
 #define SIGNATURE "h0Qx3vN7bYt2kLm9ZsRw4cUe8pJd6aFgViOo1XyTqBnKlMzEuHrGj5WPSCDf-_AaIIbRt7Yw2qZx4Nc8Vb1Lm3"
 #define TOKEN "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJjaSIsInN1YiI6InZtMSJ9." SIGNATURE
-
-struct fixture {
-    struct registry *registry;
-    struct scanner *scanner;
-};
 
 static int with_two(void **state)
 {
@@ -43,20 +39,6 @@ static int with_two(void **state)
     return 0;
 }
 
-static int with_hundred(void **state)
-{
-    static const char *const kinds[] = {"aws", "generic", "github", "jwt", "npm", "password"};
-    static struct fixture f;
-
-    f.registry = registry_new();
-    for (int i = 0; i < 100; i++)
-        assert_non_null(registry_mint(f.registry, kinds[i % 6], "vm1", 1767323045 + i, NULL));
-    f.scanner = scanner_new(f.registry, NULL);
-    assert_non_null(f.scanner);
-    *state = &f;
-    return 0;
-}
-
 static int with_none(void **state)
 {
     static struct fixture f;
@@ -65,15 +47,6 @@ static int with_none(void **state)
     f.scanner = scanner_new(f.registry, NULL);
     assert_non_null(f.scanner);
     *state = &f;
-    return 0;
-}
-
-static int drop(void **state)
-{
-    struct fixture *f = *state;
-
-    scanner_free(f->scanner);
-    registry_free(f->registry);
     return 0;
 }
 
@@ -496,44 +469,6 @@ static void test_no_canaries(void **state)
     registry_free(r);
 }
 
-/* What was compiled is as good in another process, and of use to nobody with other canaries. */
-static void packed_it_is_the_same(void **state)
-{
-    const struct fixture *f = *state;
-    struct registry *none = registry_new(), *other = registry_new();
-    struct buf packed = {0}, nothing = {0};
-    struct fault why = {0};
-    struct scanner *s;
-
-    scanner_pack(f->scanner, &packed);
-    assert_non_null(s = scanner_unpack(f->registry, buf_slice(&packed), NULL));
-    for (size_t i = 0; i < registry_count(f->registry); i++) {
-        const struct canary *c = registry_get(f->registry, i);
-        struct slice value = slice_make(c->value, c->value_len);
-        struct scan *stream = scan_start(s, SLICE(""));
-        uint64_t safe;
-
-        assert_string_equal(scanner_text(s, value).canary, c->id);
-        assert_false(scan_feed(stream, slice_cut(value, 0, 5), &safe).found);
-        assert_string_equal(scan_feed(stream, slice_from(value, 5), &safe).canary, c->id);
-        scan_free(stream);
-    }
-    scanner_free(s);
-    assert_non_null(registry_mint(other, "npm", "", 1767323045, NULL));
-    assert_null(scanner_unpack(other, buf_slice(&packed), &why));
-    assert_non_null(strstr(why.text, "damaged, or of others"));
-    assert_null(scanner_unpack(f->registry, slice_cut(buf_slice(&packed), 0, buf_len(&packed) - 1), &why));
-    *(char *)(uintptr_t)(buf_slice(&packed).ptr + buf_len(&packed) / 2) ^= 1;
-    assert_null(scanner_unpack(f->registry, buf_slice(&packed), &why));
-    assert_non_null(s = scanner_unpack(none, SLICE(""), NULL));
-    scanner_pack(s, &nothing);
-    assert_int_equal(buf_len(&nothing), 0);
-    scanner_free(s);
-    registry_free(none);
-    registry_free(other);
-    buf_wipe(&packed);
-}
-
 static void test_empty_stream(void **state)
 {
     const struct fixture *f = *state;
@@ -614,7 +549,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_pause_looks_at_all_that_came, with_two, drop),
         cmocka_unit_test_setup_teardown(a_pause_forgets_nothing, with_two, drop),
         cmocka_unit_test_setup_teardown(a_canary_over_a_pause, with_two, drop),
-        cmocka_unit_test_setup_teardown(packed_it_is_the_same, with_hundred, drop),
         cmocka_unit_test(test_no_canaries),
         cmocka_unit_test_setup_teardown(test_empty_stream, with_two, drop),
         cmocka_unit_test_setup_teardown(test_hundred_each_found, with_hundred, drop),
