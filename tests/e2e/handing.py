@@ -5,6 +5,7 @@ import pytest
 
 from gateway import Gateway, connect_head
 from origin import Origin, make_pki
+from sends import origin  # noqa: F401  for those who import from here
 
 PLAIN = """
   {name}:
@@ -20,13 +21,6 @@ PLAIN = """
 
 def service(name, port, more=""):
     return PLAIN.format(name=name, port=port, more=more)
-
-
-@pytest.fixture(scope="module")
-def origin():
-    o = Origin()
-    yield o
-    o.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,10 @@
 """Services whose answers send clients on to somewhere, asked through a gateway; and what its journal has of that."""
 import itertools
 
+import pytest
+
 from gateway import Closed, wait_until
+from origin import Origin
 
 SERVICE = """
   {name}:
@@ -20,6 +23,13 @@ def service(name, port, more="", ports="plain-ports: [80]"):
 
 
 counter = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def origin():
+    o = Origin()
+    yield o
+    o.close()
 
 
 def answer(body=b"", kind="text/html", status="200 OK", fields=""):

@@ -13,14 +13,7 @@ import pytest
 from gateway import PATIENCE, Gateway, clean_environment, exeat, free_port, wait_until
 from origin import Origin
 from registries import Images
-from sends import answer, ask, service, wait_for_edge
-
-@pytest.fixture(scope="module")
-def origin():
-    o = Origin()
-    yield o
-    o.close()
-
+from sends import answer, ask, origin, service, wait_for_edge
 
 # ---- the graph
 

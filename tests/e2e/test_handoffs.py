@@ -13,16 +13,9 @@ import pytest
 
 from gateway import PATIENCE, Gateway, exeat
 from origin import Origin
-from sends import answer, ask, chunked, counter, edges, result_of, service, wait_for_edge
+from sends import answer, ask, chunked, counter, edges, origin, result_of, service, wait_for_edge
 
 DECLARED = 'hands-off-to: ["files.test", "*.cdn.test", "http://plain.test", "odd.test:8443"]'
-
-
-@pytest.fixture(scope="module")
-def origin():
-    o = Origin()
-    yield o
-    o.close()
 
 
 @pytest.fixture(scope="module")
